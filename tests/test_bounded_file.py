@@ -71,12 +71,18 @@ def sparse(path: Path, size_bytes: int) -> Path:
     return path
 
 
-def test_what_is_no_regular_file(tmp_path: Path) -> None:
-    if not hasattr(os, "mkfifo"):
-        pytest.skip("no named pipes")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_named_pipe_is_no_regular_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert message(tmp_path / "pipe") == "is not a regular file"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device")
+def test_a_device_is_no_regular_file() -> None:
     assert message(Path("/dev/zero")) == "is not a regular file"
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
     assert message(tmp_path) == "cannot be read: Is a directory"
     assert message(tmp_path / "none") == "cannot be read: No such file or directory"
     assert message(Path("a\0b")) == "this is not a path"

@@ -29,6 +29,19 @@ def test_the_worst_exit_code_counts(files: list[str], capsys: Capture) -> None:
     assert each(["gate", "--max", "total_ms=1000", files[0], files[1] + ".missing.tflite"]) == 3
 
 
+def test_a_model_may_be_the_baseline(files: list[str], capsys: Capture) -> None:
+    assert each(["gate", f"--baseline={files[0]}", files[1]]) == 0
+    assert each(["gate", "--baseline", files[0], "--github", files[1]]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line for line in printed if line in files] == [files[1]] * 2
+
+
+@pytest.mark.parametrize("words", [[], ["net.bin"], ["a.tflite", "--max", "SW=1"]])
+def test_no_file_is_no_check_that_passed(words: list[str], capsys: Capture) -> None:
+    assert each(["gate", "--max", "total_ms=1", *words]) == 2
+    assert "name the model files" in capsys.readouterr().err
+
+
 def test_hooks_start_it(files: list[str], capsys: Capture) -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert [hook["id"] for hook in hooks] == ["npuscope-lint", "npuscope-gate"]

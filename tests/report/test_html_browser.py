@@ -410,7 +410,7 @@ def test_what_to_change_in_a_run_of_many_cores_is_drawn(
     ],
     ids=["compare", "machines", "fix", "gate", "gate with a baseline"],
 )  # fmt: skip
-@pytest.mark.parametrize("width", [1400, 800])
+@pytest.mark.parametrize("width", [1400, 800, 390])
 def test_pages_of_other_verbs_are_drawn(
     tab: Page, tmp_path: Path, words: list[str], sections: set[str], width: int
 ) -> None:

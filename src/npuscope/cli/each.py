@@ -11,19 +11,25 @@ import sys
 from collections.abc import Sequence
 
 from npuscope.cli.main import main
+from npuscope.errors import UsageError
 
 _MODELS = (".tflite", ".onnx")
 
 
 def each(words: Sequence[str]) -> int:
-    """Words that end like a model are the files; all others go with each of them."""
-    files = [word for word in words[1:] if word.endswith(_MODELS)]
-    rest = [word for word in words if word not in files]
+    """The last words that end like a model are the files; all before go with each of them."""
+    first = len(words)
+    while first > 1 and words[first - 1].endswith(_MODELS) and words[first - 1][0] != "-":
+        first -= 1
+    if first == len(words):
+        # Nothing was checked, which must not look like a check that passed.
+        print("npuscope: name the model files (.tflite, .onnx) last", file=sys.stderr)
+        return UsageError.exit_code
     codes = []
-    for file in files:
+    for file in words[first:]:
         print(file, flush=True)
-        codes.append(main([*rest, file]))
-    return max(codes, default=0)
+        codes.append(main([*words[:first], file]))
+    return max(codes)
 
 
 if __name__ == "__main__":

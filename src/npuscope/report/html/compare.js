@@ -186,8 +186,8 @@ function comparedRows(found) {
       .map(([kind, text, spent], n) => (n ? `${kind} ${signed(spent)} ms: ${text}` : `${kind}: ${text}`))
       .join("; "),
   ]);
-  const more = found.more_rows ? ` ${found.more_rows} more are in the JSON.` : "";
-  const same = found.same_rows ? ` ${found.same_rows} rows did not change.` : "";
+  const more = found.more_rows ? ` ${found.more_rows} more ${found.more_rows === 1 ? "is" : "are"} in the JSON.` : "";
+  const same = found.same_rows ? ` ${found.same_rows === 1 ? "1 row" : `${found.same_rows} rows`} did not change.` : "";
   return section(
     "rows",
     "Differences by source op",

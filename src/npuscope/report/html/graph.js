@@ -237,7 +237,9 @@ function graphRow(view, row, n, place) {
   );
 }
 
-const barRoom = (wide) => Math.min(220, wide * 0.2);
+const LEAST_NAME = 10; // characters
+
+const barRoom = (wide) => Math.min(220, wide * (wide < 500 ? 0.1 : 0.2));
 
 // One scale for all rows that are shown; the line of an open module would hide the others.
 function rowBar(row, spent, { high, wide, y, most }) {
@@ -279,15 +281,21 @@ function rowTexts(view, row, spent, place) {
     ];
   }
   const epoch = epochs[row.index];
-  const ops = cut(counted(epoch.ops) || epoch.kind, Math.max(6, (room * 0.42) / CHARACTER));
-  const from = cut(epoch.origin.join(", "), Math.max(6, (room * 0.55) / CHARACTER));
+  const names = [counted(epoch.ops) || epoch.kind, epoch.origin.join(", ")];
   return [
     svg("text", { class: `node-number ${size}`, x: number, y: base }, label(epoch)),
-    svg("text", { class: `node-name ${size}`, x: number + 50, y: base }, ops),
-    svg("text", { class: `node-ops ${size}`, x: number + 50 + room * 0.44, y: base }, from),
+    ...twoTexts(names, ["node-name", "node-ops"], size, number + 50, base, room),
     time,
     rowBar(row, spent, place),
   ];
+}
+
+// Beside each other; on a phone, where neither could be read, the second alone.
+function twoTexts(names, classes, size, x, y, room) {
+  const one = (n, left, share) =>
+    svg("text", { class: `${classes[n]} ${size}`, x: left, y }, cut(names[n], Math.max(6, (room * share) / CHARACTER)));
+  if (room * 0.42 < LEAST_NAME * CHARACTER) return [one(names[1] ? 1 : 0, x, 1)];
+  return [one(0, x, 0.42), one(1, x + room * 0.44, 0.55)];
 }
 
 const moduleLines = (module, spent) => [

@@ -21,7 +21,7 @@ function drawPlan() {
       "networks",
       "Networks",
       "",
-      table(["network", "ms", "at most", "RAM on chip", "PSRAM", "weights", "of them on chip", "time is"], data.networks, [7]),
+      table(["network", "ms", "at most", "RAM on chip", "PSRAM", "weights", "room for them on chip", "time is"], data.networks, [7]),
     ),
   );
   drawFacts();
@@ -31,50 +31,63 @@ function drawPlan() {
 const PLAN_COLOURS = ["core", "software", "read", "hybrid", "write", "control"];
 const planColour = (step) => `part-${PLAN_COLOURS[Math.max(0, data.steps.indexOf(step)) % PLAN_COLOURS.length]}`;
 
-// One row a unit; a bar a run.
+// Left of the bars; names of units and of steps are drawn in pixels, so they stay readable on a phone.
+const PLAN_GUTTER = 64;
+
+function planChart(label, height, parts) {
+  const chart = svg("svg", { class: "plan-chart", height, role: "img", "aria-label": label });
+  axis.views.push(() => {
+    const width = Math.max(PLAN_GUTTER + 100, chart.clientWidth);
+    chart.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    chart.replaceChildren(...parts(width - PLAN_GUTTER));
+  });
+  return chart;
+}
+
+const planText = (kind, x, y, text, room) =>
+  svg("text", { class: kind, x, y }, cut(text, Math.floor(room / LETTER)), svg("title", {}, text));
+
+// One row per unit, one bar per run.
 function frameChart(frame) {
   const units = [...new Set(frame.slots.map((slot) => slot[1]))];
-  const height = 26;
-  const scale = frame.ms ? 880 / frame.ms : 0;
-  const chart = svg("svg", {
-    class: "plan-chart",
-    viewBox: `0 0 1000 ${units.length * height + 18}`,
-    role: "img",
-    "aria-label": `steps of the frame ${frame.title}`,
+  const row = 26;
+  const bottom = units.length * row;
+  return planChart(`steps of the frame ${frame.title}`, bottom + 18, (room) => {
+    const scale = frame.ms ? room / frame.ms : 0;
+    const names = units.map((unit, place) => planText("", 0, place * row + 16, unit, PLAN_GUTTER));
+    const bars = frame.slots.flatMap(([step, unit, start, end, run]) => {
+      const width = Math.max(0.6, (end - start) * scale);
+      const x = PLAN_GUTTER + start * scale;
+      const y = units.indexOf(unit) * row + 2;
+      const title = `${step}${run ? ` #${run + 1}` : ""}: ${ms(start)} to ${ms(end)} ms`;
+      const bar = svg("rect", { class: planColour(step), x, y, width, height: row - 6 }, svg("title", {}, title));
+      return width > 40 ? [bar, planText("plan-name", x + 4, y + 14, step, width - 4)] : [bar];
+    });
+    const last = svg("text", { x: PLAN_GUTTER + room, y: bottom + 14, "text-anchor": "end" }, `${ms(frame.ms)} ms`);
+    return [...names, ...bars, svg("text", { x: PLAN_GUTTER, y: bottom + 14 }, "0"), last];
   });
-  units.forEach((unit, row) => chart.append(svg("text", { x: 0, y: row * height + 16 }, unit)));
-  for (const [step, unit, start, end, run] of frame.slots) {
-    const width = Math.max(0.6, (end - start) * scale);
-    const x = 100 + start * scale;
-    const y = units.indexOf(unit) * height + 2;
-    const title = `${step}${run ? ` #${run + 1}` : ""}: ${ms(start)} to ${ms(end)} ms`;
-    const bar = svg("rect", { class: planColour(step), x, y, width, height: height - 6 }, svg("title", {}, title));
-    chart.append(bar);
-    if (width > 60) chart.append(svg("text", { class: "plan-name", x: x + 4, y: y + 14 }, cut(step, Math.floor(width / 8))));
-  }
-  chart.append(svg("text", { x: 100, y: units.length * height + 14 }, "0"));
-  chart.append(svg("text", { x: 980, y: units.length * height + 14, "text-anchor": "end" }, `${ms(frame.ms)} ms`));
-  return chart;
 }
 
 // Addresses up, steps across; only the part of the memory that something lies in.
 function memoryChart(memory) {
   const end = Math.max(...memory.pieces.map(([, offset, size]) => offset + size));
   const height = Math.min(320, 60 + 14 * memory.pieces.length);
-  const column = 880 / data.steps.length;
   const scale = (height - 20) / end;
-  const chart = svg("svg", { class: "plan-chart", viewBox: `0 0 1000 ${height}`, role: "img", "aria-label": memory.title });
-  for (const [name, offset, size, first, last, net, address] of memory.pieces) {
-    const x = 100 + first * column;
-    const width = (last - first + 1) * column - 2;
-    const tall = Math.max(1.5, size * scale - 1);
-    const y = height - 18 - (offset + size) * scale;
-    const title = `${name}: ${address}, ${bytes(size)}`;
-    chart.append(svg("rect", { class: net ? "part-core" : "part-software", x, y, width, height: tall }, svg("title", {}, title)));
-    if (tall > 13) chart.append(svg("text", { class: "plan-name", x: x + 4, y: y + 12 }, cut(`${name} ${bytes(size)}`, Math.floor(width / 7))));
-  }
-  data.steps.forEach((step, place) =>
-    chart.append(svg("text", { class: "plan-step", x: 100 + place * column, y: height - 4 }, cut(step, Math.floor(column / 7)))),
-  );
+  const chart = planChart(memory.title, height, (room) => {
+    const column = room / data.steps.length;
+    const pieces = memory.pieces.flatMap(([name, offset, size, first, last, net, address]) => {
+      const x = PLAN_GUTTER + first * column;
+      const width = (last - first + 1) * column - 2;
+      const tall = Math.max(1.5, size * scale - 1);
+      const y = height - 18 - (offset + size) * scale;
+      const title = `${name}: ${address}, ${bytes(size)}`;
+      const box = svg("rect", { class: net ? "part-core" : "part-software", x, y, width, height: tall }, svg("title", {}, title));
+      return tall > 13 ? [box, planText("plan-name", x + 4, y + 12, `${name} ${bytes(size)}`, width - 4)] : [box];
+    });
+    const steps = data.steps.map((step, place) =>
+      planText("plan-step", PLAN_GUTTER + place * column, height - 4, step, column - 3),
+    );
+    return [...pieces, ...steps];
+  });
   return el("figure", {}, el("figcaption", { class: "caption" }, `${memory.title}: ${bytes(end)} of ${bytes(memory.bytes)} reached`), chart);
 }

@@ -103,7 +103,7 @@ def _figures(summary: Summary) -> list[dict[str, str]]:
     rows = [
         ("Runs", count(len(summary.rows)), counted(len(summary.configurations), "configuration")),
         ("Models", count(len(summary.models)), "by the name of their file"),
-        ("Failed", count(len(summary.failures)), "listed below"),
+        ("Failed", count(len(summary.failures)), "listed below" if summary.failures else ""),
         ("On the front", count(len(summary.front)), "no other run is faster and smaller"),
     ]
     fastest = min(summary.done, key=lambda row: row["total_ms"], default=None)

@@ -8,7 +8,6 @@ from npuscope.report.html.cloud import (
     EXTERNAL,
     INTERNAL,
     MS,
-    WEIGHTS,
     CloudPoint,
     Measure,
     cloud,
@@ -18,6 +17,7 @@ from npuscope.report.tune import answer, limits_line
 from npuscope.version import __version__
 
 _SURE = "times are predicted"
+_FLASH = Measure("flash", "bytes")  # of weights on chip there is nothing in it
 
 
 def tune_page(result: Tuned) -> str:
@@ -53,7 +53,7 @@ def tune_page(result: Tuned) -> str:
                 f"{result.metric} against milliseconds" if metric else "RAM against milliseconds",
                 "Every point that was compiled and timed. The line is the front of what is shown. "
                 "A ring marks points that use external RAM.",
-                (MS, INTERNAL, EXTERNAL, WEIGHTS, *metric),
+                (MS, INTERNAL, EXTERNAL, _FLASH, *metric),
                 points,
                 x=0,
                 y=figure_place,
