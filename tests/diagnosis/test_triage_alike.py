@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 from models import conv_net, to_tflite
 from npuscope.building import build
-from npuscope.diagnosis.causes.lines import tail_start
+from npuscope.diagnosis.causes.lines import LINE_BYTES, tail_start
 from npuscope.diagnosis.result import TriageVerdict
 from npuscope.sim.memory import from_stored, to_stored
 from triage_cases import board_output, causes, picture, run
@@ -20,6 +22,17 @@ from triage_cases import board_output, causes, picture, run
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("alike") / "net.tflite"
     path.write_bytes(to_tflite(conv_net()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def off_line(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network whose output begins in the middle of a cache line."""
+    path = tmp_path_factory.mktemp("off") / "net.tflite"
+    path.write_bytes(to_tflite(conv_net(size=10, out=8)))
+    program = build(path, {}).program
+    buffer = program.buffer_map()[program.outputs[0]]
+    assert (program.pool(buffer.pool).address + buffer.offset) % LINE_BYTES == LINE_BYTES // 2
     return path
 
 
@@ -74,3 +87,28 @@ def test_a_cut_between_rows_is_a_torn_frame_not_a_short_copy(model: Path, tmp_pa
         for values in (torn, short)
     ]
     assert [causes(answer) for answer in answers] == [{"input-torn"}, {"input-part"}]
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 16), (48, 80), (784, 800)])
+def test_lines_over_the_result_are_by_address(
+    off_line: Path, tmp_path: Path, start: int, end: int
+) -> None:
+    frame = picture(off_line, 0)
+    output = board_output(off_line, frame).reshape(-1).copy()
+    output.view(np.uint8)[start:end] = 0xFF
+    assert "output-overwritten" in causes(run(off_line, tmp_path, frame, output))
+    output.view(np.uint8)[start:end] = np.arange(end - start) + 77
+    answer = run(off_line, tmp_path, frame, output)
+    assert answer.signs == (f"only bytes {start} to {end - 1} are wrong",)
+
+
+def test_the_judge_has_lines_by_address(off_line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    from triage import Bench
+    from triage_kinds import KINDS
+
+    kind = next(one for one in KINDS if one.causes == ("output-stale-cache",))
+    bench = Bench("off", off_line, 0)
+    rows = [bench.judge(kind, level, seed) for level, seed in product(range(2), range(3))]
+    sys.modules.pop("triage", None)
+    assert [row.visible and row.right for row in rows] == [True] * 6
