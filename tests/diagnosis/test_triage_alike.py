@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import conv_net, to_tflite
+from models import conv_net, dense_net, to_tflite
 from npuscope.building import build
 from npuscope.diagnosis.causes.lines import LINE_BYTES, tail_start
 from npuscope.diagnosis.result import TriageVerdict
@@ -87,6 +87,17 @@ def test_a_cut_between_rows_is_a_torn_frame_not_a_short_copy(model: Path, tmp_pa
         for values in (torn, short)
     ]
     assert [causes(answer) for answer in answers] == [{"input-torn"}, {"input-part"}]
+
+
+def test_an_input_that_is_old_as_a_whole_is_no_part(tmp_path: Path) -> None:
+    """Of a vector there are no rows; the frame before is late, not cut."""
+    path = tmp_path / "vector.tflite"
+    path.write_bytes(to_tflite(dense_net(64, (32, 32))))
+    frame, before = picture(path, 0), picture(path, 1)
+    np.save(tmp_path / "before.npy", before)
+    output, crcs = board_output(path, before), [f"input={crc(path, before)}"]
+    answer = run(path, tmp_path, frame, output, previous=[tmp_path / "before.npy"], seen=crcs)
+    assert causes(answer) == {"input-late"}
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 16), (48, 80), (784, 800)])

@@ -90,11 +90,15 @@ _OLD: dict[str, Supply] = {
 }
 
 
-def _most_lines(scene: BoardScene) -> int:
-    """Of the largest input, as far as the cache can hold it."""
+def _all_lines(scene: BoardScene) -> int:
+    """Of the largest input."""
     spans = [scene.address(name) for name in scene.program.inputs]
-    most = max(line_count(start, end - start) for start, end in spans)
-    return min(most, CACHE_BYTES // LINE_BYTES)
+    return max(line_count(start, end - start) for start, end in spans)
+
+
+def _most_lines(scene: BoardScene) -> int:
+    """As far as the cache can hold them."""
+    return min(_all_lines(scene), CACHE_BYTES // LINE_BYTES)
 
 
 def _stale_near(scene: BoardScene, place: float, width: float) -> Iterator[BoardFault]:
@@ -138,10 +142,12 @@ def stale(scene: BoardScene) -> Iterator[BoardFault]:
     yield from _stale_tails(scene)
 
 
-def _written_so(faults: Iterable[BoardFault]) -> Iterator[BoardFault]:
+def _written_so(scene: BoardScene, faults: Iterable[BoardFault]) -> Iterator[BoardFault]:
     """The program wrote itself what stale lines would leave: no run tells the two apart. Rows of
-    two frames are a torn frame, which is a cause of its own."""
+    two frames are a torn frame, and all of it another input: causes of their own."""
     for fault in faults:
+        if fault.parameter == _all_lines(scene):
+            continue
 
         def supply(feed: Feed, stale: Supply | None = fault.fetch) -> Array | None:
             stored = None if stale is None else stale(feed)
@@ -163,11 +169,11 @@ def _is_torn(feed: Feed, stored: Array) -> bool:
     FaultPlace.INPUT,
     "write the whole input buffer: compare the length of the copy with the buffer's size, and "
     "the end of the picture with that of the PC (bars, padding)",
-    near=lambda scene, place, width: _written_so(_stale_near(scene, place, width)),
+    near=lambda scene, place, width: _written_so(scene, _stale_near(scene, place, width)),
 )
 def part(scene: BoardScene) -> Iterator[BoardFault]:
     """The program writes only the first part of the input, or one that ends in zeros."""
-    yield from _written_so(_stale_tails(scene))
+    yield from _written_so(scene, _stale_tails(scene))
 
 
 def _rows_near(scene: BoardScene, place: float, width: float) -> Iterator[BoardFault]:
