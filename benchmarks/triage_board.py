@@ -95,6 +95,10 @@ class Board:
     def size(self, name: str) -> int:
         return int(np.prod(stored_shape(self._buffers[name]))) * self.dtype(name).itemsize
 
+    def address(self, name: str) -> int:
+        buffer = self._buffers[name]
+        return self.program.pool(buffer.pool).address + buffer.offset
+
     def image(self, pool: str) -> Bytes:
         return self._images[pool]
 

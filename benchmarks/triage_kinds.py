@@ -33,6 +33,13 @@ def flat(values: np.ndarray) -> Bytes:
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 
+def last_lines(board: Board, name: str, size: int, count: int) -> int:
+    """Where the last lines of a buffer begin: lines of a cache are by address."""
+    base = board.address(name)
+    end = -(-(base + size) // LINE) * LINE
+    return max(0, end - count * LINE - base)
+
+
 # --- Weights ---
 
 
@@ -187,7 +194,7 @@ def stale_input(board: Board, random: Random) -> str:
 
     def fetch(name: str, frame: Bytes, before: Bytes, ram: Bytes) -> Bytes:
         lines = max(1, int(min(frame.size, 32768) / LINE * share))
-        start = max(0, frame.size - lines * LINE) // LINE * LINE
+        start = last_lines(board, name, frame.size, lines)
         return np.concatenate([frame[:start], before[start:]])
 
     board.fetch = fetch
@@ -305,8 +312,8 @@ def stale_output(board: Board, random: Random) -> str:
     share = float(random.uniform(0.05, 1.0))
 
     def read(name: str, result: Bytes, before: Bytes) -> Bytes:
-        lines = -(-result.size // LINE)
-        start = (lines - max(1, int(lines * share))) * LINE
+        lines = -(-(board.address(name) % LINE + result.size) // LINE)
+        start = last_lines(board, name, result.size, max(1, int(lines * share)))
         return np.concatenate([result[:start], before[start:]])
 
     board.read = read

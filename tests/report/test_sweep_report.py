@@ -39,7 +39,7 @@ store    s.jsonl
 times    predicted, each with the range expected to hold for 83 % of new networks
 
 Best run of every model, the fastest first
-  model          ms             range    internal    external     weights  with
+  model          ms             range    internal    external       flash  with
   a.tflite    2.000    1.800 to 2.200     4.0 KiB         0 B      1000 B  stm32n6 4.0
   b.tflite    12.50    11.00 to 14.00    2.00 MiB         0 B      1000 B  stm32n6 4.0
   c.tflite        -  all 2 runs failed

@@ -35,7 +35,7 @@ _HINT_SHARE = 0.5  # of the values that differ, which a hint has to set right
 _PAIR_FROM = 6  # the nearest single faults, for two at once
 _RARE_OF = 48  # rare faults of each cause that are tried beside others that reproduce the evidence
 _DEAD_BITS = 6  # what a constant inside the network proves, however many values follow from it
-_CLOSER_OF = 4  # causes that came nearest, of which those with an axis are looked at more closely
+_CLOSER_OF = 4  # the nearest distances, whose causes with an axis are looked at more closely
 
 
 class FaultTrial(Struct, frozen=True):
@@ -141,7 +141,9 @@ class Search:
                 before = nearest.get(trial.cause.id, np.inf)
                 nearest[trial.cause.id] = min(before, trial.fit.distance)
         order = sorted(causes, key=lambda cause: nearest.get(cause.id, np.inf))
-        order = order[:_CLOSER_OF] if self.scene.is_costly else order
+        if self.scene.is_costly:  # those that came equally near mostly share their runs
+            distances = sorted({*nearest.values()})[:_CLOSER_OF]
+            order = [cause for cause in order if nearest.get(cause.id) in distances]
         return [cause for cause in order if cause.near is not None]
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
-from npuscope.diagnosis.causes.lines import LINE_BYTES
+from npuscope.diagnosis.causes.lines import LINE_BYTES, line_count
 from npuscope.diagnosis.causes.registry import FaultPlace
 from npuscope.diagnosis.evidence import BoardEvidence, Likeness, SeenDigest, SeenValues
 from npuscope.diagnosis.fault import RIGHT
@@ -88,10 +88,13 @@ def _of_values(
             continue
         if values.size >= _FEW and np.array_equal(np.sort(values), np.sort(one.values)):
             yield (FaultPlace.OUTPUT,), "the values are right, in another order"
-        elif (lines := _wrong_lines(values, one.values)) is not None:
-            start, end = lines[0] * LINE_BYTES, lines[1] * LINE_BYTES + LINE_BYTES - 1
+            continue
+        base = scene.address(one.sight.name)[0] % LINE_BYTES
+        if (lines := _wrong_lines(values, one.values, base)) is not None:
+            start = max(0, lines[0] * LINE_BYTES - base)
+            end = min(values.nbytes, (lines[1] + 1) * LINE_BYTES - base)
             places = FaultPlace.OUTPUT, FaultPlace.MEMORY
-            yield places, f"only bytes {start} to {end} are wrong"
+            yield places, f"only bytes {start} to {end - 1} are wrong"
     by_name: dict[str, list[Array]] = {}
     for one in outputs:
         by_name.setdefault(one.sight.name, []).append(one.values)
@@ -100,12 +103,13 @@ def _of_values(
         yield _INSIDE, "the output is the same for different inputs"
 
 
-def _wrong_lines(values: Array, seen: Array) -> tuple[int, int] | None:
-    """First and last cache line that differ, where they are whole, in a row and few."""
-    differ = np.flatnonzero(values.view(np.uint8) != seen.view(np.uint8))
+def _wrong_lines(values: Array, seen: Array, base: int) -> tuple[int, int] | None:
+    """First and last cache line that differ, where they are in a row and few; the buffer begins
+    `base` bytes behind a line."""
+    differ = np.flatnonzero(values.view(np.uint8) != seen.view(np.uint8)) + base
     if not differ.size:
         return None
     first, last = int(differ[0]) // LINE_BYTES, int(differ[-1]) // LINE_BYTES
-    lines = -(-values.nbytes // LINE_BYTES)
+    lines = line_count(base, values.nbytes)
     covered = len(set((differ // LINE_BYTES).tolist())) == last - first + 1
     return (first, last) if covered and 4 * (last - first + 1) <= lines else None

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from npuscope.advice.compare.machines import MachineRow, MachineTable, ModelTable
-from npuscope.report.figures import DASH, ms, shorten_end, size
+from npuscope.report.figures import DASH, ms, shorten_end
+from npuscope.report.row_columns import row_cells
 from npuscope.text import safe_terminal
 
 _TEXT = 60  # characters of a reason or a change
-HEADS = ("machine", "ms", "range", "RAM", "flash", "off NPU", "main limit", "best change")
+_FIGURES = ("ms", "range", "RAM", "flash", "off NPU")
+HEADS = ("machine", *_FIGURES, "main limit", "best change")
 
 
 def table_json(table: MachineTable) -> dict[str, Any]:
@@ -46,27 +48,23 @@ def models_text(table: ModelTable) -> str:
     if timed:
         total = sum(row.total_ms or 0.0 for row in timed)
         said += f", {ms(total)} ms for one inference of each"
-    rows = [("model", *HEADS[1:6], ""), *(_model_cells(row) for row in table.rows)]
+    rows = [("model", *_FIGURES, ""), *(_model_cells(row) for row in table.rows)]
     return "\n".join([said, "", *_aligned(rows)]) + "\n"
 
 
 def _model_cells(row: MachineRow) -> tuple[str, ...]:
-    return (_short(row.model), *cells(row, _TEXT)[1:6], _short(row.error))
+    return (_short(row.model), *cells(row, _TEXT)[1 : len(_FIGURES) + 1], _short(row.error))
 
 
 def cells(row: MachineRow, most: int) -> tuple[str, ...]:
     """As in HEADS, with so many characters of a reason or a change."""
     if row.error:
-        return (row.machine, DASH, DASH, DASH, DASH, DASH, _short(row.error, most), "")
-    low, high = row.interval_ms or (None, None)
+        return (row.machine, *(DASH for _ in _FIGURES), _short(row.error, most), "")
     bound = "at most " if row.is_bound else ""
     gain = f"{bound}-{ms(row.gain_ms)} ms: " if row.gain_ms else ""
     return (
         row.machine,
-        "not known" if row.total_ms is None else ms(row.total_ms),
-        DASH if low is None or high is None else f"{ms(low)} to {ms(high)}",
-        *(DASH if value is None else size(value) for value in (row.ram_bytes, row.flash_bytes)),
-        DASH if row.off_npu is None else str(row.off_npu),
+        *row_cells(row, _FIGURES),
         _short(row.reason, most) or DASH,
         f"{gain}{_short(row.change, most)}" if row.change else DASH,
     )

@@ -12,11 +12,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from npuscope.advice.network_row import stored_row
 from npuscope.advice.sweep.drive import Sweep
 from npuscope.advice.sweep.runs import configuration_name
 from npuscope.advice.sweep.summary import ModelSummary, Summary, short_names
 from npuscope.errors import UsageError
 from npuscope.report.figures import DASH, ms, shorten, shorten_end, size
+from npuscope.report.row_columns import row_cells
 from npuscope.shown import counted
 from npuscope.text import csv_cell, safe_terminal
 
@@ -173,6 +175,8 @@ def _typed(name: str, values: list[Any]) -> Any:
 TextRow = dict[str, Any]
 _MOST_FAILURES = 20  # kinds of failures; the store holds all
 _MODEL_WIDTH = 48
+BEST = ("ms", "range", "internal", "external", "flash")
+_WIDTHS = (8, 17, 11, 11, 11)
 
 
 def sweep_text(sweep: Sweep) -> str:
@@ -238,19 +242,18 @@ class ShortNames:
 
 
 def _best_lines(models: Iterable[ModelSummary], names: ShortNames) -> list[str]:
-    heading = (
-        f"  {'model':<{names.width}} {'ms':>8} {'range':>17} {'internal':>11} {'external':>11} "
-        f"{'weights':>11}  with"
-    )
+    heading = f"  {'model':<{names.width}} {_aligned(BEST)}  with"
     lines = (_best_line(model, names) for model in models)
     return ["Best run of every model, the fastest first", heading, *lines]
 
 
-def extent(row: dict[str, Any]) -> str:
-    """The range of a prediction; it is open above where the cost of an op is not known."""
-    if row["high_ms"] is None:
-        return f"at least {ms(row['low_ms'])}"
-    return f"{ms(row['low_ms'])} to {ms(row['high_ms'])}"
+def best_cells(row: Row) -> list[str]:
+    """The columns BEST of a run."""
+    return row_cells(stored_row(row), BEST)
+
+
+def _aligned(cells: Iterable[str]) -> str:
+    return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=True))
 
 
 def _best_line(model: ModelSummary, names: ShortNames) -> str:
@@ -258,11 +261,8 @@ def _best_line(model: ModelSummary, names: ShortNames) -> str:
     name = f"  {names[model.name]:<{names.width}}"
     if row is None:
         return f"{name} {DASH:>8}  all {model.runs} runs failed"
-    interval = extent(row)
     return (
-        f"{name} {ms(row['total_ms']):>8} {interval:>17} {size(row['internal_ram_bytes']):>11} "
-        f"{size(row['external_ram_bytes']):>11} {size(row['weights_bytes']):>11}  "
-        f"{shorten(safe_terminal(configuration_name(row)), 60)}"
+        f"{name} {_aligned(best_cells(row))}  {shorten(safe_terminal(configuration_name(row)), 60)}"
     )
 
 

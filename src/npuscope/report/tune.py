@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuscope.records import encode
 from npuscope.report.figures import ms, size
+from npuscope.report.row_columns import row_cells
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "npuscope/tune/1"
 _SHOWN = 12
+MEMORIES = ("internal", "external", "flash")
 _WORDS = {"ms": "ms", "ram": "RAM", "external": "external RAM", "flash": "flash", "drop": "drop"}
 
 
@@ -35,7 +37,7 @@ def tune_text(result: Tuned) -> str:
         f"timed: {safe_terminal(axes)}"
     )
     lines += [f"note: {safe_terminal(note)}" for note in result.notes[:_SHOWN]]
-    head = f"{'':2}{'ms':>9} {'RAM':>10} {'external':>10} {'flash':>10}"
+    head = f"{'':2}{'ms':>9} " + " ".join(f"{name:>10}" for name in MEMORIES)
     metric = f" {result.metric:>8} {'drop':>7}" if result.metric else ""
     lines.append(f"{head}{metric}  set-up")
     for point in result.front[:_SHOWN]:
@@ -69,11 +71,10 @@ def _limit(name: str, value: float) -> str:
 
 def _row(point: TunePoint, measured: bool) -> str:
     mark = "* " if point.within else "  "
-    sizes = (point.internal_ram_bytes, point.external_ram_bytes, point.weights_bytes)
-    cells = " ".join(f"{size(value):>10}" for value in sizes)
+    cells = " ".join(f"{cell:>10}" for cell in row_cells(point, MEMORIES))
     worth = ""
     if measured:
-        figure = "-" if point.figure is None else f"{point.figure:.4g}"
+        (figure,) = row_cells(point, ("metric",))
         worth = f" {figure:>8} {'-' if point.drop is None else f'{point.drop:.2%}':>7}"
     outputs = f" (outputs: {point.outputs})" if point.outputs else ""
     return f"{mark}{ms(point.total_ms):>9} {cells}{worth}  {safe_terminal(point.name)}{outputs}"

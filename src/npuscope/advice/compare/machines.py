@@ -6,33 +6,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import asdict
 
+from npuscope.advice.network_row import NetworkRow, profile_figures
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.families.interface import Family
 from npuscope.families.registry import families, family_for, family_of
 from npuscope.options.rows import BUILDING
-from npuscope.profiling.model import UNKNOWN_MEMORY, Profile
 from npuscope.shown import Rows, ShownRecord, counted
 
 
-class MachineRow(Struct, frozen=True):
-    """What is not known is None; `error` says why a machine has no figures."""
+class MachineRow(NetworkRow, frozen=True, kw_only=True):
+    """`error` says why a machine has no figures; there is a model where there are several."""
 
-    machine: str
     family: str
-    total_ms: float | None = None
-    interval_ms: tuple[float, float | None] | None = None
-    ram_bytes: int | None = None
-    flash_bytes: int | None = None
-    off_npu: int | None = None  # parts on the CPU or in library calls
     reason: str = ""  # the gravest finding
     change: str = ""  # what pays most
     gain_ms: float | None = None
     is_bound: bool = False  # the gain is at most this
     error: str = ""
-    model: str = ""  # where there are several
+
+    def columns(self) -> dict[str, Any]:
+        sizes = {"ram_bytes": self.ram_bytes, "flash_bytes": self.weights_bytes}
+        return asdict(self) | sizes
 
 
 class ModelTable(ShownRecord, frozen=True):
@@ -53,7 +49,7 @@ class ModelTable(ShownRecord, frozen=True):
 
     def table(self) -> Rows:
         """One row per network."""
-        return [asdict(row) for row in self.rows]
+        return [row.columns() for row in self.rows]
 
 
 class MachineTable(ShownRecord, frozen=True):
@@ -73,7 +69,7 @@ class MachineTable(ShownRecord, frozen=True):
 
     def table(self) -> Rows:
         """One row per machine."""
-        return [asdict(row) for row in self.rows]
+        return [row.columns() for row in self.rows]
 
 
 def on_machines(
@@ -97,12 +93,10 @@ def of_models(sources: Iterable[str], options: Mapping[str, Any]) -> ModelTable:
         try:
             profile = family.estimate(source, family.understood(options, BUILDING))
         except NpuscopeError as error:
-            rows.append(MachineRow(machine, family.name, error=error.message, model=source))
-            continue
-        off = profile.counts.get("SW", 0) + profile.counts.get("HYBRID", 0)
-        total = None if profile.is_mostly_unknown else profile.total_ms
-        figures = (total, profile.interval_ms, *_memory(profile), off)
-        rows.append(MachineRow(machine, family.name, *figures, model=source))
+            figures: dict[str, Any] = {"error": error.message}
+        else:
+            figures = profile_figures(profile)
+        rows.append(MachineRow(machine=machine, family=family.name, model=source, **figures))
     return ModelTable(machine, tuple(rows))
 
 
@@ -110,26 +104,15 @@ def _row(family: Family, name: str, source: Any, options: Mapping[str, Any]) -> 
     own = family.understood(options, BUILDING)
     try:
         explanation = family.explain(source, {**own, "machine": name, "trials": True})
-        profile, best = explanation.profile, next(iter(explanation.changes), None)
+        best = next(iter(explanation.changes), None)
         return MachineRow(
-            name,
-            family.name,
-            None if profile.is_mostly_unknown else profile.total_ms,
-            profile.interval_ms,
-            *_memory(profile),
-            profile.counts.get("SW", 0) + profile.counts.get("HYBRID", 0),
-            explanation.findings[0].title if explanation.findings else "",
-            best.fix.title if best else "",
-            best.gain_ms if best else None,
-            best is not None and not best.gain.is_timed,
+            machine=name,
+            family=family.name,
+            **profile_figures(explanation.profile),
+            reason=explanation.findings[0].title if explanation.findings else "",
+            change=best.fix.title if best else "",
+            gain_ms=best.gain_ms if best else None,
+            is_bound=best is not None and not best.gain.is_timed,
         )
     except NpuscopeError as error:
-        return MachineRow(name, family.name, error=error.message)
-
-
-def _memory(profile: Profile) -> tuple[int | None, int | None]:
-    """RAM and flash; weights lie in flash, or in what takes its place."""
-    memory = profile.memory
-    if memory == UNKNOWN_MEMORY:
-        return None, None
-    return memory.internal_ram_bytes + memory.external_ram_bytes, memory.weights_bytes
+        return MachineRow(machine=name, family=family.name, error=error.message)

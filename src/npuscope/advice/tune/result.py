@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from npuscope.advice.network_row import NetworkRow
 from npuscope.shown import Rows, ShownRecord, counted
 
 
-class TunePoint(Struct, frozen=True):
+class TunePoint(NetworkRow, frozen=True, kw_only=True):
     """A set-up that was compiled and timed; `drop` is what its answers lose against the network as
-    it is, where data tell."""
+    it is, where data tell. It names its model where there are several."""
 
     name: str
     choices: dict[str, str]
     total_ms: float
-    interval_ms: tuple[float, float]
     internal_ram_bytes: int
     external_ram_bytes: int
     weights_bytes: int
     command: str
     within: bool
     edits: tuple[str, ...] = ()
-    options: dict[str, Any] = {}  # of the build, beside those that were given
-    figure: float | None = None
+    options: dict[str, Any] = field(default_factory=dict)  # of the build, beside the given
     drop: float | None = None
     outputs: str = ""  # what the edits do to them
-    model: str = ""  # the file, where there are several
 
 
 class TriedPoint(Struct, frozen=True):

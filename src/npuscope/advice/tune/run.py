@@ -16,6 +16,7 @@ from npuscope.advice.fix.candidates import FixChoice
 from npuscope.advice.fix.numeric import random_data
 from npuscope.advice.fix.run import fix
 from npuscope.advice.gate import parse_limits
+from npuscope.advice.network_row import stored_figures
 from npuscope.advice.sweep.drive import run_all
 from npuscope.advice.sweep.options import SweepOptions
 from npuscope.advice.sweep.pool import Row
@@ -268,11 +269,7 @@ def point_of(
     return TunePoint(
         name=space.name(point),
         choices=dict(zip((axis.name for axis in space.axes), names, strict=True)),
-        total_ms=row["total_ms"],
-        interval_ms=(row["low_ms"], row["high_ms"]),
-        internal_ram_bytes=row["internal_ram_bytes"],
-        external_ram_bytes=row["external_ram_bytes"],
-        weights_bytes=row["weights_bytes"],
+        **stored_figures(row),
         command=f"npuscope {shlex.join(words)}",
         within=all(row[COLUMNS[k]] <= most for k, most in request.limits.items() if k != DROP),
         edits=edits,

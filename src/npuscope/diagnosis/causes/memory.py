@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from npuscope.diagnosis.causes.lines import LINE_BYTES
+from npuscope.diagnosis.causes.lines import head_end, line_count
 from npuscope.diagnosis.causes.registry import FaultPlace, cause
 from npuscope.diagnosis.fault import Blocked, BoardFault, Drain, Drained, Step
 from npuscope.diagnosis.scene import BoardScene
@@ -121,10 +121,12 @@ def overlap(scene: BoardScene) -> Iterator[BoardFault]:
             yield BoardFault(words, step=step, deadens=True, rare=is_rare)
 
 
-def _line(number: int, value: int) -> Drained:
+def _line(scene: BoardScene, number: int, value: int) -> Drained:
     def settle(drain: Drain) -> Array | None:
         raw = drain.values.view(np.uint8).copy()
-        raw[number * LINE_BYTES : (number + 1) * LINE_BYTES] = value
+        base = scene.address(drain.buffer.name)[0]
+        start, end = (head_end(base, raw.size, count) for count in (number, number + 1))
+        raw[max(0, start) : end] = value
         return raw.view(drain.values.dtype)
 
     return settle
@@ -138,9 +140,9 @@ def _line(number: int, value: int) -> Drained:
 )
 def evicted(scene: BoardScene) -> Iterator[BoardFault]:
     """Lines of the CPU's cache were written back over the result."""
-    sizes = [scene.buffers[name].size_bytes for name in scene.program.outputs]
-    lines = -(-max(sizes) // LINE_BYTES)
+    spans = [scene.address(name) for name in scene.program.outputs]
+    lines = max(line_count(start, end - start) for start, end in spans)
     for number in range(min(lines, 256)):
         for value in (0, 0xFF):
             words = f"line {number} of the output is 0x{value:02X} in RAM"
-            yield BoardFault(words, settle=_line(number, value))
+            yield BoardFault(words, settle=_line(scene, number, value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from npuscope.diagnosis.causes.registry import FaultPlace, cause
 from npuscope.diagnosis.fault import BoardFault, Feed, Supply
 from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.sights import Array
+from npuscope.structs import replace
 
 CACHE_BYTES = 32 << 10
 _COARSE = 24
@@ -89,11 +90,15 @@ _OLD: dict[str, Supply] = {
 }
 
 
-def _most_lines(scene: BoardScene) -> int:
-    """Of the largest input, as far as the cache can hold it."""
+def _all_lines(scene: BoardScene) -> int:
+    """Of the largest input."""
     spans = [scene.address(name) for name in scene.program.inputs]
-    most = max(line_count(start, end - start) for start, end in spans)
-    return min(most, CACHE_BYTES // LINE_BYTES)
+    return max(line_count(start, end - start) for start, end in spans)
+
+
+def _most_lines(scene: BoardScene) -> int:
+    """As far as the cache can hold them."""
+    return min(_all_lines(scene), CACHE_BYTES // LINE_BYTES)
 
 
 def _stale_near(scene: BoardScene, place: float, width: float) -> Iterator[BoardFault]:
@@ -113,6 +118,15 @@ def _stale_faults(scene: BoardScene, lines: int, rare: bool = False) -> Iterator
         yield BoardFault(text, fetch=fetch, parameter=lines, variant=words, rare=rare)
 
 
+def _stale_tails(scene: BoardScene) -> Iterator[BoardFault]:
+    most = _most_lines(scene)
+    grid = {most, *(2**n for n in range(11) if 2**n <= most)}
+    usual = {most, *(4**n for n in range(6))}
+    grid.update(np.linspace(1, most, _COARSE).astype(int).tolist())
+    for lines in sorted(grid):
+        yield from _stale_faults(scene, lines, rare=lines not in usual)
+
+
 @cause(
     "input-stale-cache",
     FaultPlace.INPUT,
@@ -123,14 +137,43 @@ def _stale_faults(scene: BoardScene, lines: int, rare: bool = False) -> Iterator
 )
 def stale(scene: BoardScene) -> Iterator[BoardFault]:
     """The CPU's last writes to the input are still in its cache."""
-    most = _most_lines(scene)
-    grid = {most, *(2**n for n in range(11) if 2**n <= most)}
-    usual = {most, *(4**n for n in range(6))}
-    grid.update(np.linspace(1, most, _COARSE).astype(int).tolist())
     for words, old in _OLD.items():
         yield BoardFault(f"all of it is {words}", fetch=old)
-    for lines in sorted(grid):
-        yield from _stale_faults(scene, lines, rare=lines not in usual)
+    yield from _stale_tails(scene)
+
+
+def _written_so(scene: BoardScene, faults: Iterable[BoardFault]) -> Iterator[BoardFault]:
+    """The program wrote itself what stale lines would leave: no run tells the two apart. Rows of
+    two frames are a torn frame, and all of it another input: causes of their own."""
+    for fault in faults:
+        if fault.parameter == _all_lines(scene):
+            continue
+
+        def supply(feed: Feed, stale: Supply | None = fault.fetch) -> Array | None:
+            stored = None if stale is None else stale(feed)
+            return None if stored is None or _is_torn(feed, stored) else stored
+
+        yield replace(fault, fetch=None, supply=supply)
+
+
+def _is_torn(feed: Feed, stored: Array) -> bool:
+    if feed.values.ndim != 4 or feed.before is None:
+        return False
+    rows = feed.logical(stored)
+    parts = [(rows == frame).all(axis=(0, 2, 3)) for frame in (feed.values, feed.before)]
+    return bool(np.logical_or(*parts).all())
+
+
+@cause(
+    "input-part",
+    FaultPlace.INPUT,
+    "write the whole input buffer: compare the length of the copy with the buffer's size, and "
+    "the end of the picture with that of the PC (bars, padding)",
+    near=lambda scene, place, width: _written_so(scene, _stale_near(scene, place, width)),
+)
+def part(scene: BoardScene) -> Iterator[BoardFault]:
+    """The program writes only the first part of the input, or one that ends in zeros."""
+    yield from _written_so(scene, _stale_tails(scene))
 
 
 def _rows_near(scene: BoardScene, place: float, width: float) -> Iterator[BoardFault]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from npuscope.advice.network_row import stored_row
 from npuscope.advice.sweep.runs import configuration_name
 from npuscope.advice.sweep.summary import Summary, short_names
 from npuscope.report.figures import DASH, count, ms, size
 from npuscope.report.html.cloud import EXTERNAL, INTERNAL, MS, WEIGHTS, CloudPoint, cloud
 from npuscope.report.html.page import page
-from npuscope.report.sweep import extent, outcome
+from npuscope.report.row_columns import extent
+from npuscope.report.sweep import best_cells, outcome
 from npuscope.shown import counted
 from npuscope.version import __version__
 
@@ -67,7 +69,7 @@ def sweep_page(summary: Summary, store: str) -> str:
                         tuple(str(row[axis]) for axis in axes),
                         models.index(row["model"]),
                         row["external_ram_bytes"] > 0,
-                        f"range {extent(row)} ms",
+                        f"range {extent(stored_row(row))} ms",
                     )
                     for row in islice(summary.done, _MOST_POINTS)
                 ],
@@ -125,11 +127,7 @@ def _best(name: str, row: Row | None, runs: int) -> list[str]:
         return [name, DASH, "", "", "", "", f"all {runs} runs failed"]
     return [
         name,
-        ms(row["total_ms"]),
-        extent(row),
-        size(row["internal_ram_bytes"]),
-        size(row["external_ram_bytes"]),
-        size(row["weights_bytes"]),
+        *best_cells(row),
         configuration_name(row),
     ]
 

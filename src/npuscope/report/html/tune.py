@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuscope.advice.tune.result import Tuned, TunePoint
-from npuscope.report.figures import DASH, ms, size
+from npuscope.report.figures import DASH
 from npuscope.report.html.cloud import (
     EXTERNAL,
     INTERNAL,
@@ -13,7 +13,8 @@ from npuscope.report.html.cloud import (
     cloud,
 )
 from npuscope.report.html.page import page
-from npuscope.report.tune import answer, limits_line
+from npuscope.report.row_columns import row_cells
+from npuscope.report.tune import MEMORIES, answer, limits_line
 from npuscope.version import __version__
 
 _SURE = "times are predicted"
@@ -65,7 +66,7 @@ def tune_page(result: Tuned) -> str:
                     "id": "front",
                     "title": "The front, with commands",
                     "caption": "No other point beats these in every aim.",
-                    "names": ["set-up", "ms", "RAM", "external", "flash", "within", "command"],
+                    "names": ["set-up", "ms", *MEMORIES, "within", "command"],
                     "rows": [_row(point) for point in result.front],
                     "texts": [0, 6],
                 }
@@ -81,11 +82,9 @@ def tune_page(result: Tuned) -> str:
 
 def _row(point: TunePoint) -> list[str]:
     worth = "" if point.drop is None else f" (drop {point.drop:.2%})"
-    sizes = (point.internal_ram_bytes, point.external_ram_bytes, point.weights_bytes)
     return [
         f"{point.name}{worth}",
-        ms(point.total_ms),
-        *(size(value) for value in sizes),
+        *row_cells(point, ("ms", *MEMORIES)),
         "yes" if point.within else DASH,
         point.command,
     ]
