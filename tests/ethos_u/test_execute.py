@@ -12,7 +12,7 @@ from npuscope.errors import FileError
 from npuscope.families.ethos_u.arithmetic.convolution import Layer, convolved
 from npuscope.families.ethos_u.arithmetic.curves import sigmoid, tanh
 from npuscope.families.ethos_u.arithmetic.scaling import rescaled
-from npuscope.families.ethos_u.execute import execute
+from npuscope.families.ethos_u.execute import execute, is_too_large
 from npuscope.families.ethos_u.jobs import (
     FeatureMap,
     KernelWindow,
@@ -244,3 +244,14 @@ def test_depthwise_windows_may_have_strides_and_dilation(
         part = image[y * stride[0] :, x * stride[1] :]
         part = part[: reach[0] : dilation[0], : reach[1] : dilation[1]]
         assert (result[y, x] == (part * weights[..., 0].transpose(1, 2, 0)).sum((0, 1))).all()
+
+
+def test_a_resize_is_bounded_by_its_lines_not_by_the_pixels_of_its_input() -> None:
+    """A depth network on U85 makes 320x320 of 160x160."""
+    builder = Builder().image("IFM", (9, 11, 2), 1, 0).image("OFM", (7, 9, 2), 1, TARGET)
+    job = next(iter(jobs_of(builder.op("DEPTHWISE").op("STOP").stream())))
+    window = KernelWindow((160, 160), (1, 1), (1, 1), (0, 0, 0, 0), False)
+    kernel = structs.replace(job, kind="RESIZE", shape=(320, 320, 16), window=window)
+    assert not is_too_large(kernel)
+    wide = structs.replace(window, size=(2, 1 << 22))
+    assert is_too_large(structs.replace(kernel, shape=(320, 2, 16), window=wide))

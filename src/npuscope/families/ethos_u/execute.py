@@ -76,8 +76,7 @@ def run_kernel(
 ) -> Array:
     if kernel.keeps_accumulator or kernel.adds_ifm2:
         raise FileError("kernels that keep or load accumulators are not supported")
-    steps = prod(kernel.shape) * (1 if kernel.kind == "ELEMENTWISE" else prod(kernel.window.size))
-    if prod(kernel.shape) > MOST_ELEMENTS or steps > _MOST_STEPS:
+    if is_too_large(kernel):
         raise FileError(f"an output of {kernel.shape} is too large")
     if kernel.kind in ("CONV", "DEPTHWISE"):
         image = _upscaled(kernel, memories.read(kernel.ifm, _input_shape(kernel)))
@@ -94,6 +93,15 @@ def run_kernel(
     result = finished(kernel, values, memories.tables)
     memories.write(kernel.ofm, _turned(kernel, result))
     return result
+
+
+def is_too_large(kernel: NpuKernel) -> bool:
+    """The window of a resize is its whole input: rows are made first, on lines as wide as that."""
+    rows, columns, channels = kernel.shape
+    if kernel.kind == "RESIZE":
+        return rows * max(columns, kernel.window.size[1]) * channels > MOST_ELEMENTS
+    taps = 1 if kernel.kind == "ELEMENTWISE" else prod(kernel.window.size)
+    return rows * columns * channels > min(MOST_ELEMENTS, _MOST_STEPS // max(taps, 1))
 
 
 def _input_shape(kernel: NpuKernel) -> tuple[int, int, int]:
