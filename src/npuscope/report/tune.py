@@ -56,10 +56,12 @@ def answer(result: Tuned) -> str:
         near = min(result.front, key=lambda point: point.total_ms, default=None)
         rest = f"; the fastest takes {ms(near.total_ms)} ms" if near else ""
         return f"nothing is within the limits{rest}"
+    if start is not None and best.name == start.name:
+        return f"{ms(best.total_ms)} ms as it is: nothing tried within the limits is faster"
     was = ""
     if start is not None and start.total_ms != best.total_ms:
         was = f" (as it is: {ms(start.total_ms)} ms)"
-    return f"{ms(best.total_ms)} ms with {safe_terminal(best.name)}{was}"
+    return f"{ms(best.total_ms)} ms, {safe_terminal(best.name)}{was}"
 
 
 def _limit(name: str, value: float) -> str:

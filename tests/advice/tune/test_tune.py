@@ -21,6 +21,7 @@ from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import Quant
 from npuscope.ops.run import run, trace
+from npuscope.report.tune import answer as answer_line
 from npuscope.structs import replace
 
 
@@ -59,6 +60,8 @@ def test_points_of_the_front_are_made_by_their_commands(
         assert made["total_ms"] == pytest.approx(point.total_ms)
     best = min(result.front, key=lambda point: point.total_ms)
     assert result.best == best
+    stays = replace(result, best=result.start)
+    assert answer_line(stays).endswith(" ms as it is: nothing tried within the limits is faster")
 
 
 def test_all_points_give_the_same_front(tmp_path: Path) -> None:

@@ -172,5 +172,5 @@ def _ways_to_integers(graph: Graph) -> Iterator[str]:
 _QUANTIZE = (
     "quantize it to int8 first: `npuscope quantize MODEL -o OUT --data DATA` with the float model, "
     "TFLite's full-integer conversion, or onnxruntime's quantize_static with QDQ format; "
-    "--as-int8 shows what its figures would be"
+    "--as-int8 of estimate, explain and profile shows what its figures would be"
 )
