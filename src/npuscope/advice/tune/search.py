@@ -3,7 +3,7 @@ first what steps lead to expect on the front, what is near it, then by a search 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from npuscope.progress import progress
 
 Aims = tuple[float, ...]  # each the smaller the better
 Evaluate = Callable[[Sequence[Point]], Mapping[Point, Aims | None]]  # None: it cannot be built
+Propose = Callable[[Mapping[Point, Aims]], Iterable[Point]]  # points to look at, from known ones
 
 _BATCH = 12
 _SAME = 1e-9
@@ -30,8 +31,8 @@ def search(space: TuneSpace, evaluate: Evaluate, most: int, seed: int) -> dict[P
     if len(rest) + len(results) <= most:
         results |= evaluate(rest)
     else:
-        _expected_front(space, free, evaluate, results, most)
-        _around_front(space, free, evaluate, results, most)
+        _until_nothing_new(_expecting(space, free, results), evaluate, results, most)
+        _until_nothing_new(_around(space, free), evaluate, results, most)
         if len(results) < most:
             _by_library(space, free, evaluate, results, most, seed)
     return {point: aims for point, aims in results.items() if aims is not None}
@@ -53,18 +54,14 @@ def _axes_that_matter(space: TuneSpace, results: Mapping[Point, Aims | None]) ->
     return sorted(changed)
 
 
-def _expected_front(
-    space: TuneSpace,
-    free: Sequence[int],
-    evaluate: Evaluate,
-    results: dict[Point, Aims | None],
-    most: int,
-) -> None:
+def _expecting(
+    space: TuneSpace, free: Sequence[int], results: Mapping[Point, Aims | None]
+) -> Propose:
     """Points that would be on the front if steps on different axes added up, from the nearest
-    point that is known: again and again, until all of them are known."""
+    point that is known."""
     start = results.get(space.start)
     if start is None:
-        return
+        return lambda known: []
     effects = {
         (number, place): np.subtract(aims, start)
         for point, aims in results.items()
@@ -74,40 +71,43 @@ def _expected_front(
     }
     rest = list(islice((p for p in space.points(free) if p not in results), _MOST_EXPECTED))
     none = np.zeros(len(start))
-    total = {p: sum((effects.get(step, none) for step in enumerate(p)), none) for p in rest}
-    while rest and len(results) < most:
-        known = {point: aims for point, aims in results.items() if aims is not None}
+
+    def added(point: Point) -> Any:
+        return sum((effects.get(step, none) for step in enumerate(point)), none)
+
+    total = {point: added(point) for point in rest}
+
+    def propose(known: Mapping[Point, Aims]) -> Iterable[Point]:
         places, aims = np.array(list(known)), np.array(list(known.values()))
-        sums = np.array([sum((effects.get(s, none) for s in enumerate(p)), none) for p in known])
+        sums = np.array([added(point) for point in known])
         expected = dict(known)
         for point in rest:
-            nearest = int((places != np.array(point)).sum(axis=1).argmin())
-            expected[point] = tuple(aims[nearest] + total[point] - sums[nearest])
-        fresh = [point for point in front(expected) if point not in results]
-        if not fresh:
-            return
-        results |= evaluate(fresh[: min(_BATCH, most - len(results))])
-        rest = [point for point in rest if point not in results]
+            if point not in results:  # it grows; a point that cannot be built is no hope either
+                nearest = int((places != np.array(point)).sum(axis=1).argmin())
+                expected[point] = tuple(aims[nearest] + total[point] - sums[nearest])
+        return front(expected)
+
+    return propose
 
 
-def _around_front(
-    space: TuneSpace,
-    free: Sequence[int],
-    evaluate: Evaluate,
-    results: dict[Point, Aims | None],
-    most: int,
+def _around(space: TuneSpace, free: Sequence[int]) -> Propose:
+    """One step on each axis from the points of the front: a level of optimisation may count only
+    where the weights are on the chip."""
+    return lambda known: (
+        (*point[:number], place, *point[number + 1 :])
+        for point in front(known)
+        for number in free
+        for place in range(len(space.axes[number].settings))
+    )
+
+
+def _until_nothing_new(
+    propose: Propose, evaluate: Evaluate, results: dict[Point, Aims | None], most: int
 ) -> None:
-    """One step on each axis from the points of the front, until that finds nothing new: a level of
-    optimisation may count only where the weights are on the chip."""
+    """Looks at what is proposed, again and again, until all of it is known."""
     while len(results) < most:
-        best = front({point: aims for point, aims in results.items() if aims is not None})
-        near = (
-            (*point[:number], place, *point[number + 1 :])
-            for point in best
-            for number in free
-            for place in range(len(space.axes[number].settings))
-        )
-        fresh = [point for point in dict.fromkeys(near) if point not in results]
+        known = {point: aims for point, aims in results.items() if aims is not None}
+        fresh = [point for point in dict.fromkeys(propose(known)) if point not in results]
         if not fresh:
             return
         results |= evaluate(fresh[: min(_BATCH, most - len(results))])
