@@ -316,6 +316,17 @@ def test_offsets_whose_first_one_ends_in_ones(
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("zero", [0, 7])
+def test_a_product_of_a_few_steps_far_from_zero(zero: int, generation: str) -> None:
+    """Its factor is so small that the zero point of the output, scaled like it, needs 34 bits."""
+    net = Net(4)
+    x, y = (net.input((1, 7, 2, 3), quant=(0.001, point)) for point in (-1, zero))
+    net.add(x, y, "Mul", quant=(0.003, 122))
+    graph = net.graph()
+    assert differences(compiled(graph, generation), graph, sample(graph)).max() <= 1
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_networks(seed: int, generation: str) -> None:
     graph, machine = random_network(100 + seed), MACHINES[generation]

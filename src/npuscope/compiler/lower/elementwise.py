@@ -21,7 +21,6 @@ from npuscope.compiler.lower.functions import lower_swish
 from npuscope.compiler.lower.software import lower_software
 from npuscope.compiler.numbers import (
     int16,
-    int32,
     norm,
     offset32,
     residual_add,
@@ -232,6 +231,7 @@ def _rescale(
     clip = clamp_range(cast(BinaryAttrs, op.attrs).activation, output)
     n_sums = norm(ratio)
     if y_zero == 0:
+        c, c_shift = offset32(zero * 2.0**n_sums)
         return ArithStage(
             f"{op.name}.sub2",
             "Add",
@@ -239,7 +239,8 @@ def _rescale(
             output,
             op.origin,
             a=int16(ratio * 2.0**n_sums).reshape(1),
-            c=int32(zero * 2.0**n_sums).reshape(1),
+            c=c,
+            c_shift=c_shift,
             shift=n_sums,
             clip=clip,
         )
