@@ -12,6 +12,8 @@ demo: $(VENV)/.installed
 
 # `make test ARGS="tests/cli -x"` runs a part. Idle workers take tests from busy ones.
 PYTEST := -m pytest -n $(CORES) --dist worksteal
+# Tests start npuscope some thousand times: modules keep their byte code, whatever the caller prefers.
+export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) $(ARGS)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from npuscope.errors import UsageError
 from npuscope.options.kinds import (
-    DEFAULT_MACHINE,
     Argument,
     OptionGroup,
     Verb,
@@ -110,6 +109,7 @@ def tune(
 
     >>> npuscope.tune("model.tflite", limits=["ms=20"]).best
     """
+    from npuscope.accuracy.run import DataRequest
     from npuscope.advice.sweep.options import SweepOptions, check
     from npuscope.advice.tune.run import TuneRequest, limits_of
     from npuscope.advice.tune.run import tune as run_tune
@@ -124,20 +124,10 @@ def tune(
             "expected a model, or a folder of them with --models",
             hint="npuscope tune MODEL --max ms=20, or npuscope tune --models DIR --max ms=20",
         )
-    if evaluations is not None and evaluations < 1:
-        raise UsageError(f"expected 1 or more, found {evaluations}", where="--evaluations")
     refuse_stand_ins(options, "tune")
     engine = SweepOptions(jobs=jobs, scheduler=scheduler, local_cluster=local_cluster)
     check(engine)
     budget = limits_of(tuple(limits))
-    if "drop" in budget and data is None:
-        raise UsageError("a limit on the drop needs samples", where="--max drop", hint="--data DIR")
-    if sizes and data is None:
-        raise UsageError(
-            "only samples tell what another size costs", where="--sizes", hint="--data DIR"
-        )
-    if machines and (generations or options.get("machine") not in (None, DEFAULT_MACHINE)):
-        raise UsageError("cannot be given with --machine or --generations", where="--machines")
     request = TuneRequest(
         limits=budget,
         generations=_words(generations),
@@ -148,10 +138,9 @@ def tune(
         machines=_words(machines),
         sweep=engine,
     )
+    request.check(data is not None, options.get("machine"))
     measure = None
     if data is not None:
-        from npuscope.accuracy.run import DataRequest
-
         wish = DataRequest(data, labels, task, preprocess, layout or "", resize, limit or 200)
         measure = _measuring(wish, model, options)
     plain: dict[str, Any] = dict(options)

@@ -63,6 +63,20 @@ class TuneRequest(Struct, frozen=True):
     machines: tuple[str, ...] = ()
     sweep: SweepOptions = SweepOptions()
 
+    def check(self, has_samples: bool, machine: object) -> None:
+        """What cannot be searched for is refused before anything is read."""
+        if self.evaluations is not None and self.evaluations < 1:
+            raise UsageError(f"expected 1 or more, found {self.evaluations}", where="--evaluations")
+        if not has_samples:
+            for asked, where, why in (
+                (DROP in self.limits, "--max drop", "a limit on the drop needs samples"),
+                (self.sizes, "--sizes", "only samples tell what another size costs"),
+            ):
+                if asked:
+                    raise UsageError(why, where=where, hint="--data DIR")
+        if self.machines and (self.generations or machine not in (None, DEFAULT_MACHINE)):
+            raise UsageError("cannot be given with --machine or --generations", where="--machines")
+
 
 Measure = Callable[[Path, Mapping[str, Any]], Figure]  # of a model file with options
 
