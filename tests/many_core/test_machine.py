@@ -90,6 +90,7 @@ def test_wrong_what_ifs_are_usage_errors(overrides: dict[str, object], text: str
         ("core_mhz = 1284.0", "clock = 1284.0", "clocks.clock: unknown key"),
         ("l2_bytes = 1048576", "", "memory.l2_bytes: this key is missing"),
         ("default = 40.0", "", "pcycles_per_kb.default: this key is missing"),
+        ("sigmoid = ", "elementsigmoid = ", "pcycles_per_kb.elementsigmoid: no op has this name"),
         ("vtcm_bytes = 8388608", "vtcm_bytes = -1", "memory.vtcm_bytes: must be above 0"),
         ("[cores]", "[cores", "is not valid TOML"),
     ],

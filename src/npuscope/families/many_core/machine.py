@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from npuscope.bounded_file import MACHINE, read_toml
 from npuscope.errors import FileError, NpuscopeError, UsageError
+from npuscope.families.many_core.compiler.kinds import cost_kinds
 from npuscope.families.many_core.layout import CoreThread, Engine, ThreadGroup
 from npuscope.machine.load import UnknownMachine
 from npuscope.machine.marks import (
@@ -28,7 +29,7 @@ from npuscope.machine.marks import (
 from npuscope.machine.schema import UNRANGED, range_faults
 from npuscope.machine.set_keys import apply_overrides
 from npuscope.plain_data import Range
-from npuscope.records import decode
+from npuscope.records import decode, nearest
 
 # --- Parts of a CoreMachine, as in its TOML, which states the sources of all numbers ---
 
@@ -318,6 +319,10 @@ def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
         yield "cores.hvx_threads", "expected different thread numbers, 0 or higher"
     if "default" not in machine.pcycles_per_kb:
         yield "pcycles_per_kb.default", "this key is missing"
+    kinds = cost_kinds()
+    for kind in sorted(machine.pcycles_per_kb.keys() - kinds - {"default"}):
+        hint = nearest(kind, sorted(kinds))
+        yield f"pcycles_per_kb.{kind}", f"no op has this name; {hint}"
     clocks = machine.clocks
     for name, steps in (("dvfs_steps", clocks.dvfs_steps), ("load_mhz", clocks.load_mhz)):
         if not steps:

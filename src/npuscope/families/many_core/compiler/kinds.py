@@ -24,6 +24,7 @@ class GroupNumber(IntEnum):
 
 CONV = "aicconvolutiond32"
 CONV_TRANSPOSE = "aicconvtransposed32"
+DEPTHWISE = "aicdepthwiseconvd32"
 TO_D32, WEIGHTS_TO_D32 = "aicconverttod32", "aicconvertweightstod32"
 FROM_D32 = "aicconvertfromd32"
 COPY_IN, COPY_OUT, COPY_DDR = "aiccopytovtcm", "aiccopyfromvtcm", "aiccopyddr"
@@ -127,13 +128,14 @@ KERNELS: dict[str, CoreKernel] = {
     "DepthToSpace": CoreKernel("aicdepthtospace", needs=_PARALLEL, whole=WholeAxes.ALL),
     "SpaceToDepth": CoreKernel("aicspacetodepth", needs=_PARALLEL, whole=WholeAxes.ALL),
 }
+_ALIKE, _BROADCAST = "element", "aicbroadcast"
 _SPLAT = {"Add": "aicaddsplat", "Sub": "aicaddsplat", "Mul": "aicmulsplat", "Div": "aicmulsplat"}
 
 
 def core_kind(graph: Graph, op: Op) -> str:
     """The kind of op that does the work of `op`."""
     if is_depthwise(graph, op):
-        return "aicdepthwiseconvd32"
+        return DEPTHWISE
     if not OPS[op.kind].has(Trait.ARITHMETIC):
         return KERNELS[op.kind].name
     a, b = (graph.tensors[name] for name in op.inputs)
@@ -142,7 +144,16 @@ def core_kind(graph: Graph, op: Op) -> str:
     if is_splat(a) and op.kind in ("Add", "Mul"):
         return _SPLAT[op.kind]
     same = a.shape == b.shape or is_splat(a) or is_splat(b)
-    return f"{'element' if same else 'aicbroadcast'}{op.kind.lower()}"
+    return f"{_ALIKE if same else _BROADCAST}{op.kind.lower()}"
+
+
+def cost_kinds() -> frozenset[str]:
+    """Every name under which a machine can state what an op costs."""
+    arithmetic = [kind.lower() for kind, row in OPS.items() if row.has(Trait.ARITHMETIC)]
+    pairs = (f"{prefix}{kind}" for kind in arithmetic for prefix in (_ALIKE, _BROADCAST))
+    named = (kernel.name for kernel in KERNELS.values())
+    conversions = (DEPTHWISE, TO_D32, WEIGHTS_TO_D32, FROM_D32)
+    return frozenset([*named, *pairs, *_SPLAT.values(), *conversions])
 
 
 def is_splat(tensor: Tensor) -> bool:
