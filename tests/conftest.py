@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Before numpy is loaded, and for children: every worker has a core of its own, and threads that
+# wait for a part of a small matrix product would take it from the others.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # The same examples every time: a change that breaks a property fails for everybody at once.
 settings.register_profile("suite", derandomize=True, deadline=None, database=None)
 settings.load_profile("suite")

@@ -59,7 +59,7 @@ EXTRAS = (
     Extra(
         "notebook",
         "`to_dataframe()` of profiles, findings, comparisons and sweeps, in Python",
-        {"pandas": "2"},
+        {"pandas": "2.2.3"},
     ),
     Extra(
         "data",

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from models import conv_net, mobilenet_like, save, to_onnx, to_tflite
 from models_whole_file import stateful_net, whole_onnx
 from processes import LIMIT_S
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="the benchmark waits for pipes with select, as POSIX can"
+)
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "file_writer.py"
 

@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 @pytest.fixture
 def speed(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    pytest.importorskip("resource", reason="no processor time of children here")
     monkeypatch.syspath_prepend(str(FOLDER))
     return importlib.import_module("speed")
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import npuscope
 from npuscope.demo_network import demo_graph
@@ -14,6 +18,10 @@ from processes import LIMIT_S
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "vendor_builds.py"
 
 
+@pytest.mark.skipif(
+    multiprocessing.get_start_method() == "fork" and not hasattr(os, "fork"),
+    reason="a Linux without fork starts no processes",
+)
 def test_the_table_and_its_files(tmp_path: Path) -> None:
     builds, table, page = tmp_path / "builds", tmp_path / "table.json", tmp_path / "table.md"
     good = builds / "owner+name" / "good"

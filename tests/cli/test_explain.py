@@ -8,9 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+import npuscope
 from models import Net, mobilenet_like, save, to_onnx, to_tflite
 from models_tflite import TfliteWriter
 from npuscope.cli.main import main
+from npuscope.rulebook.finding import Findings, Severity
+from npuscope.verbs.lint import risk_code
 
 Capture = pytest.CaptureFixture[str]
 FINDING_KEYS = {
@@ -87,6 +90,21 @@ def test_lint_as_json(slow: Path, capsys: Capture) -> None:
     assert (found["schema"], found["generation"]) == ("npuscope/lint/1", "2.2")
     assert all(set(finding) == FINDING_KEYS for finding in found["findings"])
     assert {finding["epoch"] for finding in found["findings"]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("mildest", "code"), [("error", 0), ("warning", 1), ("info", 1), ("never", 0)]
+)
+def test_lint_lets_mild_findings_pass(mildest: str, code: int, slow: Path, capsys: Capture) -> None:
+    assert ": 0 errors, 1 warning," in run(capsys, "lint", slow)[1]
+    assert run(capsys, "lint", slow, "--fail-on", mildest)[0] == code
+
+
+def test_notes_alone_fail_only_where_asked(slow: Path) -> None:
+    notes = Findings(f for f in npuscope.lint(slow) if f.severity is Severity.INFO)
+    assert notes
+    codes = [risk_code(notes, mildest) for mildest in ("error", "warning", "info", "never")]
+    assert codes == [0, 0, 1, 0]
 
 
 def test_lint_sees_the_file_too(tmp_path: Path, capsys: Capture) -> None:

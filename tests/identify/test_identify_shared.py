@@ -8,6 +8,8 @@ import pytest
 
 from npuscope.errors import FileError
 from npuscope.identify.path import identify
+from npuscope.identify.sample import Sample
+from npuscope.identify.table import format_of
 from npuscope.profiling.profiler_log import read_profiler_log
 from npuscope.profiling.validate_report import read_validate_report
 from npuscope.program.generate_report import read_generate_report
@@ -16,12 +18,12 @@ from number_proof import lost_numbers
 
 SHARED = (Path(__file__).parents[2] / ".." / "shared" / "data" / "artefacts").resolve()
 FILES = sorted(path for path in SHARED.rglob("*") if path.is_file())
-KINDS = {path: identify(path) for path in FILES}
+KINDS = {path: format_of(Sample(path)).kind for path in FILES}
 
 
 def of_kind(*kinds: str) -> list:
     """Parameters, or one that skips where there are no files."""
-    found = [path for path, identity in KINDS.items() if identity.kind in kinds]
+    found = [path for path, kind in KINDS.items() if kind in kinds]
     skip = pytest.mark.skip(reason="the shared files are not on this machine")
     return found or [pytest.param(Path("none"), marks=skip)]
 
@@ -83,11 +85,15 @@ def test_no_number_is_lost(path: Path) -> None:
 def test_descriptions_and_reports_agree() -> None:
     """Where both lie side by side they tell the same epochs."""
     pairs = 0
-    for path, identity in KINDS.items():
+    identities = {path: identify(path) for path in FILES}
+    assert {path: identity.kind for path, identity in identities.items()} == KINDS
+    for path, identity in identities.items():
         report = path.with_name(path.name.replace("_c_info.json", "_generate_report.txt"))
-        if identity.kind == "c_info" and KINDS.get(report):
+        if identity.kind == "c_info" and identities.get(report):
             keys = ("epochs", "sw_epochs", "hybrid_epochs")
-            assert [identity.summary[k] for k in keys] == [KINDS[report].summary[k] for k in keys]
+            assert [identity.summary[k] for k in keys] == [
+                identities[report].summary[k] for k in keys
+            ]
             pairs += 1
     assert pairs >= 4 or not FILES
 

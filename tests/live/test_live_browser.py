@@ -14,7 +14,7 @@ from npuscope.live.server import LiveServer
 from npuscope.live.setting import Setting
 from report.browser import Page, browser, find_browser
 
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium, or no pipes to it")
 
 SHOWN = "document.querySelector('.figure-value').textContent"
 ROWS = "document.querySelectorAll('#epoch-table tbody tr').length"

@@ -26,7 +26,7 @@ from report.browser import Page, browser, find_browser
 from report.html_samples import deep_graph, explained, hostile_graph, page_of
 from sample_profile import sample_profile
 
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium, or no pipes to it")
 
 HEADS = "[...document.querySelectorAll('#epoch-table th button')]"
 ROWS = "[...document.querySelectorAll('#epoch-table tbody tr')].filter((row) => !row.hidden)"

@@ -19,7 +19,7 @@ from npuscope.report.html.sweep import sweep_page
 from report.browser import Page, browser, find_browser
 from report.html_samples import explained, page_of
 
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium, or no pipes to it")
 WIDTH = 390
 # Texts of pictures that are too small, and pairs of which one covers the other.
 SMALL = """[...document.querySelectorAll('svg text')]

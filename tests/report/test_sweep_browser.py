@@ -12,7 +12,7 @@ from npuscope.advice.sweep.summary import summarise
 from npuscope.report.html.sweep import sweep_page
 from report.browser import Page, browser, find_browser
 
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium, or no pipes to it")
 
 EVIL = "<img src=x onerror=document.title='evil'>.tflite"
 ROWS = [

@@ -18,6 +18,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+if sys.version_info >= (3, 12):
+    import asyncio  # noqa: F401 (asks os.sysconf for a limit)
+
 _MODULES = ("grp", "pty", "pwd", "resource", "termios", "tty")
 # fmt: off
 _NAMES = (

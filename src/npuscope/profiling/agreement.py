@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct, field
 
+from npuscope.blas_threads import one_thread
 from npuscope.errors import ModelError
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.ops.table import OPS, having
@@ -129,6 +130,7 @@ class AgreementTally(Struct):
     # Sums for the cosine, and for mean and standard deviation of what was found.
     products: Array = field(default_factory=lambda: np.zeros(5))
 
+    @one_thread()
     def add(self, values: Array, expected: Array) -> None:
         y = expected.astype(np.float64).ravel()
         # What is no number at all is far from every number.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.families.registry import family_for
-from npuscope.options.kinds import Argument, Verb
+from npuscope.options.kinds import Argument, OptionGroup, Verb, text
 from npuscope.options.rows import FINDINGS, LOOKED_AT, OUTPUT, READING
 from npuscope.verbs.check import checked
 
@@ -17,7 +17,25 @@ if TYPE_CHECKING:
 VERB = Verb(
     "risks visible in the model file alone",
     (Argument("source", "MODEL", "a model: .tflite or .onnx"),),
-    (LOOKED_AT, READING, FINDINGS, OUTPUT),
+    (
+        OptionGroup(
+            "exit code",
+            (
+                text(
+                    "fail_on",
+                    "the mildest finding that sets exit code 1",
+                    "",
+                    default="warning",
+                    choices=("error", "warning", "info", "never"),
+                    python=False,
+                ),
+            ),
+        ),
+        LOOKED_AT,
+        READING,
+        FINDINGS,
+        OUTPUT,
+    ),
     text="npuscope.report.findings:lint_text",
     json="npuscope.report.findings:lint_json",
     busy="looking",
@@ -51,5 +69,10 @@ def lint(
     return Findings(findings)
 
 
-def risk_code(findings: Findings) -> int:
-    return 1 if any(finding.is_problem for finding in findings) else 0
+def risk_code(findings: Findings, fail_on: str) -> int:
+    from npuscope.rulebook.finding import Severity
+
+    if fail_on == "never":
+        return 0
+    mildest = Severity(fail_on).rank
+    return 1 if any(finding.severity.rank <= mildest for finding in findings) else 0

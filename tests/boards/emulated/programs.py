@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from npuscope.boards.emulated.computer import Computer
-from npuscope.boards.emulated.firmware import Firmware, read_firmware
+from npuscope.boards.emulated.firmware_file import Firmware, read_firmware
 from npuscope.boards.emulated.memory import BoardMemory
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine

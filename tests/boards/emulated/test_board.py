@@ -21,7 +21,7 @@ from npuscope.boards.emulated.board import EmulatedBoard, EmulatedMachine, Emula
 from npuscope.boards.emulated.cpu import FaultError
 from npuscope.boards.emulated.memory import EXEC_RAM_ADDRESS
 from npuscope.boards.link import BoardLink
-from npuscope.errors import DeviceError
+from npuscope.errors import DeviceError, FileError
 from processes import LIMIT_S, started
 
 _WAIT_S = 30.0  # of the board
@@ -279,7 +279,7 @@ def test_the_process_ends_with_its_owner_in_the_middle_of_an_order(tmp_path: Pat
 
 
 def test_what_is_no_firmware_is_refused() -> None:
-    with pytest.raises(DeviceError, match="is not an ELF file"):
+    with pytest.raises(FileError, match="is not an ELF file"):
         EmulatedMachine(EmulatedSetup(b"\x7fELF and nothing else"))
     with pytest.raises(DeviceError, match="unknown machine 'toaster'"):
         EmulatedMachine(EmulatedSetup(program("echo"), machine="toaster"))

@@ -10,6 +10,7 @@ from npuscope.boards.client_exchange import Timeouts
 from npuscope.boards.device import DeviceInfo, Inference, Request
 from npuscope.boards.emulated.child import DEFAULT_MEMORY_BYTES, DEFAULT_WALL_S
 from npuscope.boards.emulated.computer import DEFAULT_BUDGET
+from npuscope.boards.emulated.firmware_file import read_firmware
 from npuscope.boards.emulated.process import NAME, ChildProcess, Fields, error_of
 from npuscope.boards.remote import RemoteBoard
 from npuscope.boards.server_run import Stream
@@ -65,9 +66,12 @@ class EmulatedMachine:
         self.now_s = 0.0  # by the board's clock
         self._fault: DeviceError | None = None
         self._heard, self._to_say = bytearray(), bytearray()
+        parts = read_firmware(setup.firmware).segments
+        places = [(address, len(data)) for address, data in parts]
         self._child = ChildProcess(setup.most_memory_bytes, setup.most_wall_s + _PATIENCE_S)
         try:
-            self._child.ask({"do": "start", **setup.order}, setup.firmware)
+            order = {"do": "start", "segments": places, **setup.order}
+            self._child.ask(order, b"".join(data for _, data in parts))
         except BaseException:
             self._child.close()
             raise

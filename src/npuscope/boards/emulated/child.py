@@ -19,7 +19,6 @@ from collections.abc import Callable
 
 from npuscope.boards.emulated.computer import DEFAULT_BUDGET, Computer
 from npuscope.boards.emulated.cpu import FaultError
-from npuscope.boards.emulated.firmware import Firmware, read_firmware
 from npuscope.boards.emulated.memory import BoardMemory, memories_of
 from npuscope.boards.emulated.process import Decoder, Fields, encode
 from npuscope.errors import DeviceError, NpuscopeError
@@ -39,7 +38,7 @@ class Child:
     def __init__(self, answers: int) -> None:
         self._answers = answers
         self._memory = BoardMemory()
-        self._firmware: Firmware | None = None
+        self._segments: list[tuple[int, bytes]] = []  # of the firmware, by address
         self._machine: Machine = load_machine()
         self._computer: Computer | None = None
         self._limits: Fields = {}
@@ -102,13 +101,13 @@ class Child:
 
     def _reset(self) -> Computer:
         """Memory stays as it is, but for the firmware itself."""
-        if self._firmware is None:
+        if not self._segments:
             raise DeviceError("no firmware to start")
         self._switch_off()
-        for address, data in self._firmware.segments:
+        for address, data in self._segments:
             self._memory.write(address, data)
         budget = int(self._limits.get("instructions", DEFAULT_BUDGET))
-        vectors = self._firmware.vectors
+        vectors = min(address for address, _ in self._segments)  # the firmware begins with them
         self._computer = Computer(self._memory, self._machine, vectors=vectors, budget=budget)
         return self._computer
 
@@ -151,7 +150,10 @@ class Child:
         if secure != self._memory.secure:
             self._memory = BoardMemory(memories_of(secure))
         self._limits = fields.get("limits", {})
-        self._firmware = read_firmware(payload, str(fields.get("name", "firmware")))
+        self._segments = []
+        for address, size in fields["segments"]:
+            self._segments.append((int(address), payload[:size]))
+            payload = payload[size:]
         return {}, b""
 
     def _write(self, fields: Fields, payload: bytes) -> tuple[Fields, bytes]:
