@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from npuscope.edits.records import QuantSteps
 from npuscope.edits.steps import float_steps
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.errors import ModelError
+from npuscope.files.load import load_model
 from npuscope.files.tflite.file import parse
 from npuscope.files.tflite.file_parts import FileOp
 from npuscope.files.tflite.sparse import dense
@@ -43,7 +44,7 @@ class LitertWork:
     tool = "ai-edge-quantizer"
     has_wide = False  # tensors of 16 bits beside others of 8
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
         needs("ai-edge-quantizer", "ai_edge_quantizer", "quantize")
         document = open_document(path)
         assert isinstance(document, TfliteDocument)
@@ -63,6 +64,7 @@ class LitertWork:
             notes.append("16-bit floats became 32-bit ones")
         if document.close_batch():
             notes.append("the dynamic batch size was set to 1")
+        notes += _use_sizes(document, path, shapes)
         document.use_new_codes()
         # The quantizer walks through the list without asking whether there is one.
         document.model.fields.setdefault("SignatureDefs", [])
@@ -257,6 +259,20 @@ class LitertWork:
                 except (ValueError, RuntimeError) as error:
                     reason = first_line(error)
         raise ModelError(f"LiteRT cannot open the model: {reason}")
+
+
+def _use_sizes(
+    document: TfliteDocument, path: Path, shapes: Mapping[str, Sequence[int]] | None
+) -> Iterator[str]:
+    """Inputs whose sizes the file leaves open get those that the network is read with."""
+    if not any(tensor.has_open_sizes for tensor in document.network_inputs):
+        return
+    graph = load_model(path, shapes)
+    for tensor in document.tensors:
+        if tensor.name in graph.tensors and tensor.data is None:
+            document.fix_sizes(tensor, graph.tensor(tensor.name).shape)
+    for tensor in document.network_inputs:
+        yield f"input '{tensor.name}': the sizes were set to {' x '.join(map(str, tensor.shape))}"
 
 
 def _use_dense(document: TfliteDocument) -> None:
