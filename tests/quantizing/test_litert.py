@@ -109,6 +109,26 @@ def test_every_form_of_a_float_file_becomes_int8(tmp_path: Path, form: dict[str,
     assert npuscope.validate(tmp_path / "int8.tflite").passed
 
 
+def test_a_divisor_that_becomes_zero_in_int8_stays_float(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_quantizer")
+    w = TfliteWriter()
+    shape = (1, 8)
+    x = w.tensor("x", shape, "float32")
+    dense, square, y = (w.tensor(n, shape, "float32") for n in ("dense", "square", "y"))
+    kernel, bias = w.constant("k", weights(8, 8)), w.constant("b", weights(8))
+    w.op("FULLY_CONNECTED", [x, kernel, bias], [dense])
+    w.op("MUL", [dense, dense], [square])  # most values are far below the largest
+    w.op("DIV", [dense, square], [y])
+    path = tmp_path / "net.tflite"
+    path.write_bytes(w.finish([x], [y]))
+    npuscope.quantize(path, tmp_path / "int8.tflite", data="random", calibration="minmax")
+    graph = load_model(tmp_path / "int8.tflite")
+    (division,) = (op for op in graph.ops if op.kind == "Div")
+    assert {graph.tensor(name).dtype for name in division.inputs} == {DType.FLOAT32}
+    product = next(op for op in graph.ops if op.outputs[0].startswith("dense"))
+    assert graph.tensor(product.inputs[0]).dtype is DType.INT8
+
+
 def open_net(folder: Path) -> Path:
     """The file states one sample for an input of any length: too few for its kernel."""
     w = TfliteWriter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -172,9 +173,9 @@ class LitertWork:
             with quiet(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 tool = quantizer.Quantizer(bytearray(document.to_bytes()), recipe.static_wi8_ai8())
-                for border in _BORDER:
+                for scope, kind in ((".*", _BORDER[0]), (".*", _BORDER[1]), *_divisions(document)):
                     tool.update_quantization_recipe(
-                        ".*", border, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
+                        scope, kind, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
                     )
                 result = tool.quantize(
                     statistics, enable_progress_bar=False, enable_progress_report=False
@@ -259,6 +260,13 @@ class LitertWork:
                 except (ValueError, RuntimeError) as error:
                     reason = first_line(error)
         raise ModelError(f"LiteRT cannot open the model: {reason}")
+
+
+def _divisions(document: TfliteDocument) -> Iterator[tuple[str, str]]:
+    """Divisions by what the network computes: LiteRT ends where a small divisor becomes 0."""
+    for op in document.nodes:
+        if document.kind(op) == "Div" and op.inputs[1] is not None and op.inputs[1].data is None:
+            yield re.escape(op.outputs[0].name), "DIV"
 
 
 def _use_sizes(
