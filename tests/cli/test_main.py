@@ -127,7 +127,7 @@ def test_interrupt(failing, capsys) -> None:  # type: ignore[no-untyped-def]
     ("words", "message"),
     [
         (["estimat"], "unknown verb 'estimat'\n  hint: did you mean estimate?"),
-        (["estimate"], "the following arguments are required: SOURCE"),
+        (["estimate"], "the following arguments are required: SOURCE\n"),
         (["estimate", "a", "--bogus"], "unrecognized arguments: --bogus"),
         (["estimate", "a", "--npu-mhz", "fast"], "argument --npu-mhz: invalid float value"),
         (["estimate", "a", "--input-data-type", "int5"], "invalid choice: 'int5'"),

@@ -211,6 +211,33 @@ def test_a_reload_and_a_second_tab_keep_what_each_shows(view: Page, server: Live
     assert other.evaluate(SHOWN) == milliseconds(server, generation="2.2")
 
 
+def test_back_and_forward_are_steps_of_the_settings(view: Page, server: LiveServer) -> None:
+    times = [view.evaluate(SHOWN)]
+    act(view, put("pick-generation", "2.2"))
+    times.append(view.evaluate(SHOWN))
+    view.evaluate("document.getElementById('value-clocks.npu_mhz').focus()")
+    act(view, put("value-clocks.npu_mhz", "700", "input"))
+    times.append(view.evaluate(SHOWN))
+    assert len(set(times)) == 3
+    for step, shown in (("back", 1), ("back", 0), ("forward", 1), ("forward", 2)):
+        act(view, f"history.{step}();")
+        assert view.evaluate(SHOWN) == times[shown], step
+    box = "document.getElementById('value-clocks.npu_mhz').value"
+    assert view.evaluate(box) == "700"
+    act(view, "history.back();")
+    assert view.evaluate(box) == ""
+    assert view.problems() == []
+
+
+def test_a_jump_inside_of_the_page_asks_for_nothing(view: Page) -> None:
+    before = view.evaluate("document.body.dataset.updates")
+    view.evaluate("document.querySelector('nav a[href=\"#graph\"]').click()")
+    view.evaluate("history.back()")
+    view.wait_for("location.hash === ''")
+    assert view.evaluate("document.body.dataset.updates") == before
+    assert not view.evaluate("document.body.classList.contains('busy')")
+
+
 def test_a_chosen_epoch_stays_chosen(view: Page) -> None:
     view.evaluate("document.querySelector('#epoch-table tr[data-index=\"3\"] td').click()")
     act(view, put("value-clocks.npu_mhz", "700", "input"))

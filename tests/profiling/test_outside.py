@@ -9,6 +9,7 @@ import pytest
 
 from models import TfliteWriter, mobilenet_like, save, to_tflite
 from npuscope.files.load import load_model
+from npuscope.graph.model import Graph
 from npuscope.ops.run import run as execute
 from npuscope.profiling.outside import (
     OutsideRun,
@@ -46,6 +47,20 @@ def test_a_file_that_fails_takes_no_other_along(
     for found in (first, third):
         assert found is not None
         assert np.array_equal(found[0][0], alone[1][0][0])
+
+
+def test_variables_that_a_runtime_keeps_are_named(
+    run: OutsideRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Our network has one more input than the file has for LiteRT."""
+    inputs = (*run.graph.inputs, *run.graph.inputs)
+    tensors = list(run.graph.tensors.values())
+    graph = Graph(run.graph.name, tensors, run.graph.ops, inputs, run.graph.outputs)
+    graph.numerics = run.graph.numerics
+    assert outside_runs([OutsideRun(run.model, graph, run.samples)]) == [None]
+    assert [record.getMessage() for record in caplog.records] == [
+        "litert keeps the variables of this network to itself: its comparison is left out"
+    ]
 
 
 def test_sums_are_not_left_to_a_kernel_that_reads_memory_it_never_set(tmp_path: Path) -> None:

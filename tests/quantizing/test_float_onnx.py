@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from models_onnx import OnnxWriter
 from npuscope.errors import ModelError, UsageError
@@ -102,6 +102,25 @@ def test_a_branch_that_is_not_known_is_refused(tmp_path: Path, constant: bool) -
         assert [layer.kind for layer in prepare(path, None, tmp_path).layers()] == ["Relu"]
         return
     with pytest.raises(ModelError, match="the model has If"):
+        prepare(path, None, tmp_path)
+
+
+def test_a_branch_that_does_not_fit_the_sizes_is_named(tmp_path: Path) -> None:
+    """A file for two rates: only one branch fits the length that was set."""
+    w = OnnxWriter()
+    w.input("x", (1, 4))
+    body = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["z"])],
+        "b",
+        [],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 5])],
+        [numpy_helper.from_array(np.ones((3, 5), np.float32), "w")],
+    )
+    flag = w.input("flag", (), TensorProto.BOOL)
+    w.node("If", flag, output="y", then_branch=body, else_branch=body)
+    path = tmp_path / "if.onnx"
+    path.write_bytes(w.finish({"y": (1, 5)}))
+    with pytest.raises(ModelError, match="the model has If: what is inside cannot be calibrated"):
         prepare(path, None, tmp_path)
 
 

@@ -9,7 +9,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 import npuscope
-from models_tflite import SAME, TfliteWriter
+from models_tflite import SAME, VALID, TfliteWriter
 from npuscope.errors import ModelError, UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import DType
@@ -107,6 +107,51 @@ def test_every_form_of_a_float_file_becomes_int8(tmp_path: Path, form: dict[str,
     assert (graph.inputs, graph.outputs) == (("image",), ("result",))
     assert ("16-bit floats became 32-bit ones" in made.notes) is ("half" in form)
     assert npuscope.validate(tmp_path / "int8.tflite").passed
+
+
+def test_a_divisor_that_becomes_zero_in_int8_stays_float(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_quantizer")
+    w = TfliteWriter()
+    shape = (1, 8)
+    x = w.tensor("x", shape, "float32")
+    dense, square, y = (w.tensor(n, shape, "float32") for n in ("dense", "square", "y"))
+    kernel, bias = w.constant("k", weights(8, 8)), w.constant("b", weights(8))
+    w.op("FULLY_CONNECTED", [x, kernel, bias], [dense])
+    w.op("MUL", [dense, dense], [square])  # most values are far below the largest
+    w.op("DIV", [dense, square], [y])
+    path = tmp_path / "net.tflite"
+    path.write_bytes(w.finish([x], [y]))
+    npuscope.quantize(path, tmp_path / "int8.tflite", data="random", calibration="minmax")
+    graph = load_model(tmp_path / "int8.tflite")
+    (division,) = (op for op in graph.ops if op.kind == "Div")
+    assert {graph.tensor(name).dtype for name in division.inputs} == {DType.FLOAT32}
+    product = next(op for op in graph.ops if op.outputs[0].startswith("dense"))
+    assert graph.tensor(product.inputs[0]).dtype is DType.INT8
+
+
+def open_net(folder: Path) -> Path:
+    """The file states one sample for an input of any length: too few for its kernel."""
+    w = TfliteWriter()
+    x = w.tensor("sound", (1, 1, 1, 4), "float32", signature=(1, -1, 1, 4))
+    y = w.tensor("y", (1, 1, 1, 8), "float32", signature=(1, -1, 1, 8))
+    kernel, bias = w.constant("k", weights(8, 4, 1, 4)), w.constant("b", weights(8, seed=1))
+    w.op("CONV_2D", [x, kernel, bias], [y], padding=VALID)
+    path = folder / "open.tflite"
+    path.write_bytes(w.finish([x], [y]))
+    return path
+
+
+def test_sizes_that_the_file_leaves_open_are_stated(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_quantizer")
+    model = open_net(tmp_path)
+    made = npuscope.quantize(
+        model, tmp_path / "int8.tflite", data="random", shapes={"sound": (1, 20, 1, 4)}
+    )
+    assert made.inputs[0].shape == (1, 20, 1, 4)
+    assert "input 'sound': the sizes were set to 1 x 20 x 1 x 4" in made.notes
+    graph = load_model(tmp_path / "int8.tflite")  # without --shape
+    assert graph.tensor("sound").shape == (1, 20, 1, 4)
+    assert graph.tensor(graph.outputs[0]).shape == (1, 17, 1, 8)
 
 
 def test_float_at_the_border_on_request(tmp_path: Path) -> None:

@@ -64,7 +64,8 @@ def test_it_draws_everything_without_a_complaint(demo: Page) -> None:
     assert demo.evaluate("document.title") == "demo · npuscope"
     shown = demo.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)")
     assert shown == [
-        "findings", "timeline", "memory", "roofline", "compared", "graph", "epochs", "facts"
+        "findings", "shares", "timeline", "memory", "roofline", "compared", "graph", "epochs",
+        "facts",
     ]  # fmt: skip
     assert demo.evaluate("document.querySelectorAll('#timeline-plot path').length") > 5
     assert demo.evaluate("document.querySelectorAll('#memory-plot .block').length") > 20

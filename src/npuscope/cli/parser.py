@@ -69,6 +69,8 @@ def add_options(parser: argparse.ArgumentParser, name: str, families: bool = Fal
     parser.set_defaults(verb=name, record=row)
     for argument in row.arguments:
         more: dict[str, Any] = {"nargs": argument.many} if argument.many else {}
+        if argument.many == "*":
+            more["default"] = []  # without one argparse names it where another is missing
         if argument.choices:
             more["choices"] = argument.choices
         else:

@@ -209,6 +209,7 @@ class Profile(ShownRecord, Apart, frozen=True):
     device: DevicePart | None = None  # where one was asked
     family: str = ""  # of machines; "" is the one that had no other beside it when files began
     machine_words: str = ""  # the machine in a line, where its family has words of its own
+    fit_words: str = ""  # the same of where the network lies
     batch: int = 1  # inferences in one run
     figures: dict[str, float] = field(default_factory=dict)  # that only this family knows
     payload: Any = None  # what the family ran
@@ -217,6 +218,11 @@ class Profile(ShownRecord, Apart, frozen=True):
     @property
     def is_lower_bound(self) -> bool:
         return bool(self.unknown_ops)
+
+    @property
+    def overlaps(self) -> bool:
+        """Epochs ran beside each other: their times add up to more than the run."""
+        return sum(epoch.ms for epoch in self.epochs) > 1.001 * self.total_ms
 
     @property
     def is_mostly_unknown(self) -> bool:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 import npuscope.child as child
 from npuscope.graph.model import Graph, Numerics
+from npuscope.profiling.runtimes import STATE_INSIDE
 from npuscope.whole_file import work_folder
 
 Arrays = Mapping[str, np.ndarray]
@@ -164,9 +165,11 @@ def _run_child(
         words += [str(run.model), str(inputs), str(outputs)]
     timeout_s = _SECONDS_A_SAMPLE * sum(len(run.samples) + 1 for run in runs)
     try:
-        child.run_module(_MODULE, *words, timeout_s=timeout_s)
+        process = child.run_module(_MODULE, *words, timeout_s=timeout_s)
     except subprocess.TimeoutExpired:
         return "%s did not finish: its comparison is left out"
+    if process.returncode == STATE_INSIDE:
+        return "%s keeps the variables of this network to itself: its comparison is left out"
     return "%s failed on this model: its comparison is left out"
 
 

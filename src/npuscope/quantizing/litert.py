@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from npuscope.edits.records import QuantSteps
 from npuscope.edits.steps import float_steps
 from npuscope.edits.tflite.document import TfliteDocument
 from npuscope.errors import ModelError
+from npuscope.files.load import load_model
 from npuscope.files.tflite.file import parse
 from npuscope.files.tflite.file_parts import FileOp
 from npuscope.files.tflite.sparse import dense
@@ -43,7 +45,7 @@ class LitertWork:
     tool = "ai-edge-quantizer"
     has_wide = False  # tensors of 16 bits beside others of 8
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
         needs("ai-edge-quantizer", "ai_edge_quantizer", "quantize")
         document = open_document(path)
         assert isinstance(document, TfliteDocument)
@@ -63,6 +65,7 @@ class LitertWork:
             notes.append("16-bit floats became 32-bit ones")
         if document.close_batch():
             notes.append("the dynamic batch size was set to 1")
+        notes += _use_sizes(document, path, shapes)
         document.use_new_codes()
         # The quantizer walks through the list without asking whether there is one.
         document.model.fields.setdefault("SignatureDefs", [])
@@ -170,9 +173,9 @@ class LitertWork:
             with quiet(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 tool = quantizer.Quantizer(bytearray(document.to_bytes()), recipe.static_wi8_ai8())
-                for border in _BORDER:
+                for scope, kind in ((".*", _BORDER[0]), (".*", _BORDER[1]), *_divisions(document)):
                     tool.update_quantization_recipe(
-                        ".*", border, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
+                        scope, kind, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
                     )
                 result = tool.quantize(
                     statistics, enable_progress_bar=False, enable_progress_report=False
@@ -257,6 +260,27 @@ class LitertWork:
                 except (ValueError, RuntimeError) as error:
                     reason = first_line(error)
         raise ModelError(f"LiteRT cannot open the model: {reason}")
+
+
+def _divisions(document: TfliteDocument) -> Iterator[tuple[str, str]]:
+    """Divisions by what the network computes: LiteRT ends where a small divisor becomes 0."""
+    for op in document.nodes:
+        if document.kind(op) == "Div" and op.inputs[1] is not None and op.inputs[1].data is None:
+            yield re.escape(op.outputs[0].name), "DIV"
+
+
+def _use_sizes(
+    document: TfliteDocument, path: Path, shapes: Mapping[str, Sequence[int]] | None
+) -> Iterator[str]:
+    """Inputs whose sizes the file leaves open get those that the network is read with."""
+    if not any(tensor.has_open_sizes for tensor in document.network_inputs):
+        return
+    graph = load_model(path, shapes)
+    for tensor in document.tensors:
+        if tensor.name in graph.tensors and tensor.data is None:
+            document.fix_sizes(tensor, graph.tensor(tensor.name).shape)
+    for tensor in document.network_inputs:
+        yield f"input '{tensor.name}': the sizes were set to {' x '.join(map(str, tensor.shape))}"
 
 
 def _use_dense(document: TfliteDocument) -> None:

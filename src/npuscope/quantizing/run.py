@@ -236,7 +236,7 @@ def opened(path: Path, options: Options, folder: Path) -> FloatFile:
     if is_tflite(model_bytes(path)):
         from npuscope.quantizing.litert import LitertWork
 
-        return LitertWork(path)
+        return LitertWork(path, options.get("shapes"))
     from npuscope.quantizing.onnx_work import OnnxWork
 
     return OnnxWork(path, options.get("shapes"), folder)

@@ -183,7 +183,8 @@ def time_lines(profile: Profile) -> list[str]:
 def memory_lines(profile: Profile) -> list[str]:
     memory = profile.memory
     used = [pool for pool in memory.pools if pool.used_bytes]
-    lines = [f"{'Memory':<12} {'used':>11} {'of':>11} {'share':>7} {'live peak':>12}"]
+    columns = f"{'used':>11} {'of':>11} {'share':>7} {'live peak':>12}"
+    lines = [f"{'Memory':<12} {columns}" if used else "Memory"]
     for pool in used:
         live = size(pool.live_bytes) if pool.live_bytes else DASH
         share = percent(pool.used_bytes, pool.size_bytes)
@@ -197,7 +198,8 @@ def memory_lines(profile: Profile) -> list[str]:
     )
     if memory.known_error:
         lines.append(f"  known error: {safe_terminal(memory.known_error)}")
-    lines.append(f"  any placement needs at least {size(memory.lower_bound_bytes)} of RAM")
+    if memory.lower_bound_bytes:
+        lines.append(f"  any placement needs at least {size(memory.lower_bound_bytes)} of RAM")
     return lines
 
 

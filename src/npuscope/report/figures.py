@@ -279,6 +279,8 @@ def least_time(profile: Profile) -> str:
 def verdict(profile: Profile) -> str:
     """The least memory that the network needs, and where its weights are now."""
     fit = profile.fit
+    if profile.fit_words:
+        return safe_terminal(profile.fit_words)
     if fit == UNKNOWN_FIT:
         return "runs on the device"
     if fit.on_chip:

@@ -8,6 +8,7 @@ from msgspec.structs import asdict
 
 from npuscope.profiling.verdict import LAYER_LSB, MOST_BIAS, MUCH_SATURATED, RULE
 from npuscope.records import encode
+from npuscope.report.figures import shorten
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
@@ -34,7 +35,7 @@ def validation_text(validation: Validation) -> str:
     lines.append(f"{head} {'rounding':>8} {'cosine':>9}")
     for row in validation.outputs:
         lines.append(
-            f"{safe_terminal(row.name)[:24]:<24} {row.exact_share:>8.2%} "
+            f"{shorten(safe_terminal(row.name), 24):<24} {row.exact_share:>8.2%} "
             f"{row.within_1_lsb_share:>8.2%} {row.max_lsb:>8g} {row.rms_lsb:>8.3g} "
             f"{row.rounding_rms_lsb:>8.3g} {row.cosine:>9.6f}"
         )

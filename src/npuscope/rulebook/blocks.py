@@ -103,11 +103,11 @@ def scores_are_normalised(graph: Graph, op: Op) -> Hit | None:
 
 @lint(
     "LINT-DECODE-TAIL",
-    "Boxes are decoded inside the network",
+    "Many small ops after the last layer",
     severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
-    cause="Many small ops on anchors follow the last layer. They run on the CPU one by one, lose "
-    "precision in int8, and are faster in the application.",
+    cause="Small ops follow the last layer, such as those that decode boxes from anchors. They run "
+    "on the CPU one by one, lose precision in int8, and are faster in the application.",
     fixes=(fixes.DECODE_OUTSIDE,),
     twins=("ADV-TAIL",),
 )

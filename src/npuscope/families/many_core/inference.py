@@ -155,6 +155,7 @@ def inference(build: CoreBuild) -> Profile:
         notes=build.program.layout.notes,
         family=FAMILY,
         machine_words=build.machine_words,
+        fit_words=f"activations {'leave' if build.program.spilled else 'stay in'} VTCM",
         batch=build.batch,
         figures=core_figures(tables.ddr_bytes, dict(tables.verdict.shares), run.findings),
         payload=run,

@@ -4,6 +4,7 @@ scales, batch normalisation and constants folded, a name for every node."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ def float_ready(
     except ModelError:  # ops that the converter does not know may be gone in the float form
         proto = _with_opset(folded_file(proto, path, notes), notes)
     if _bodies(proto):  # branches whose condition only follows from sizes go
-        proto = _with_folded_shapes(proto, fold)
+        with suppress(ModelError):  # a branch may not fit the sizes that were set
+            proto = _with_folded_shapes(proto, fold)
     if kinds := _bodies(proto):
         raise ModelError(
             f"the model has {kinds[0]}: what is inside cannot be calibrated",

@@ -204,6 +204,11 @@ class TfliteFileGraph(StoredTflite):
             waiting += new
         self.main.ops = [op for op in self.nodes if op in live]
 
+    def fix_sizes(self, tensor: FileTensor, shape: Sequence[int]) -> None:
+        tensor.shape = tuple(shape)
+        if "ShapeSignature" in tensor.source.fields:
+            tensor.source.fields["ShapeSignature"] = np.array(shape, np.int32)
+
     def close_batch(self) -> bool:
         """Sizes are 1 already; only the signatures say that they may change."""
         open_tensors = [tensor for tensor in self.tensors if tensor.has_open_batch]

@@ -65,6 +65,12 @@ class FileTensor(Struct, eq=False):
         return bool(signature[0] == -1 and shape[0] == 1)
 
     @property
+    def has_open_sizes(self) -> bool:
+        """Others than the batch are open in the signature."""
+        signature = self.source.get("ShapeSignature")
+        return signature is not None and bool(np.any(np.asarray(signature)[1:] == -1))
+
+    @property
     def meaning(self) -> tuple[str, tuple[int, ...], Quant | None]:
         """What whoever reads or writes it must know."""
         return self.type, self.shape, self.quant

@@ -173,18 +173,18 @@ const PLACE = { HW: "NPU", SW: "CPU", HYBRID: "library call" };
 const placeOf = (kinds) => kinds.map((kind) => PLACE[kind]).join(", ") || "-";
 
 function comparedRows(found) {
-  const names = ["difference, ms", "A, ms", "B, ms", "A runs on", "B runs on", "from", "cause"];
+  const names = ["difference, ms", "A, ms", "B, ms", "from", "cause", "A runs on", "B runs on"];
   const rows = found.rows.map((row) => [
     signed(row.b - row.a),
     ms(row.a),
     ms(row.b),
-    placeOf(row.a_kinds),
-    placeOf(row.b_kinds),
     row.ops.join(", "),
     row.causes
       .slice(0, 3)
       .map(([kind, text, spent], n) => (n ? `${kind} ${signed(spent)} ms: ${text}` : `${kind}: ${text}`))
       .join("; "),
+    placeOf(row.a_kinds),
+    placeOf(row.b_kinds),
   ]);
   const more = found.more_rows ? ` ${found.more_rows} more ${found.more_rows === 1 ? "is" : "are"} in the JSON.` : "";
   const same = found.same_rows ? ` ${found.same_rows === 1 ? "1 row" : `${found.same_rows} rows`} did not change.` : "";
@@ -192,7 +192,7 @@ function comparedRows(found) {
     "rows",
     "Differences by source op",
     `The largest first.${same}${more}`,
-    searched(table(names, rows, [3, 4, 5, 6])),
+    searched(el("div", { class: "wrapped" }, table(names, rows, [3, 4, 5, 6]))),
   );
 }
 

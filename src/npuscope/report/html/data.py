@@ -19,6 +19,7 @@ from npuscope.profiling.model import (
 from npuscope.program.model import Epoch, EpochKind, Program
 from npuscope.program.units import Streng
 from npuscope.report.figures import (
+    DASH,
     answer,
     clocks_of,
     count,
@@ -150,17 +151,19 @@ def profile_data(
         "figures": _figures(profile),
         "facts": _facts(profile, clocks),
         "notes": list(profile.notes),
-        "time": [[name, value] for name, value in profile.time.by_work],
+        # Times of epochs that ran beside each other are no parts of the run.
+        "time": [] if profile.overlaps else [[name, ms] for name, ms in profile.time.by_work],
+        "overlaps": profile.overlaps,
         "total_ms": profile.total_ms,
         "clocks": {"mcu_mhz": clocks.mcu_mhz, "npu_mhz": clocks.npu_mhz},
         "pools": pools,
-        "epochs": [_epoch(epoch, clocks, pools) for epoch in profile.epochs],
+        "epochs": [_epoch(epoch, profile, clocks, pools) for epoch in profile.epochs],
         "measured": any(epoch.predicted_ms is not None for epoch in profile.epochs),
         "edges": epoch_edges(profile, built.program) if built else None,
         "modules": epoch_modules(profile, built.program) if built else None,
         "memory": memory_map(profile, built) if built else None,
         "roofs": roofs(profile, built.machine) if built else None,
-        "explained": built is not None,
+        "explained": bool(said),
         "findings": [finding_data(finding) for finding in islice(findings, _MOST_FINDINGS)],
         "more_findings": max(0, len(findings) - _MOST_FINDINGS),
     }
@@ -173,17 +176,36 @@ def _figures(profile: Profile) -> list[dict[str, str]]:
     source = label(source_of(profile))  # its known error stands in the first line, once
     least, most = ("≥ ", "≤ ") if profile.is_lower_bound else ("", "")
     rate = f"{most}{significant(profile.inferences_per_s, 4)} inf/s"
-    core_ms = profile.time.npu_core_ms
-    core = f"{ms(core_ms)} ms of NPU core"
     counter = "counted by the device" if profile.fit == UNKNOWN_FIT else "from the program"
     rows = [
         ("Inference", f"{least}{ms(profile.total_ms)} ms", _range(profile), source),
         ("Rate", rate, "one after the other", source),
-        ("NPU utilisation", percent(core_ms, profile.total_ms), core, source),
+        (*_utilisation(profile), source),
         ("Epochs", count(len(profile.epochs)), epoch_counts(profile), counter),
         *_memory_figures(profile),
     ]
     return [dict(zip(("name", "value", "detail", "source"), row, strict=True)) for row in rows]
+
+
+def _utilisation(profile: Profile) -> tuple[str, str, str]:
+    """Of the NPU; of the engines, the busiest first, where they work beside each other."""
+    if not profile.overlaps:
+        core_ms = profile.time.npu_core_ms
+        return (
+            "NPU utilisation",
+            percent(core_ms, profile.total_ms),
+            f"{ms(core_ms)} ms of NPU core",
+        )
+    shares = {
+        name.removesuffix("_share"): share
+        for name, share in profile.figures.items()
+        if name.endswith("_share")
+    }
+    busiest = sorted(shares.items(), key=lambda row: -row[1])
+    engines = [
+        f"{name if len(name) > 3 else name.upper()} {100 * share:.0f} %" for name, share in busiest
+    ]
+    return "Engine utilisation", engines[0] if engines else DASH, ", ".join(engines[1:])
 
 
 def _range(profile: Profile) -> str:
@@ -200,19 +222,21 @@ def _memory_figures(profile: Profile) -> list[tuple[str, str, str, str]]:
         return []
     bound = f"any placement needs at least {size(memory.lower_bound_bytes)} of RAM"
     fit = verdict(profile) if profile.fit != UNKNOWN_FIT else ""
+    internal = bound if memory.lower_bound_bytes else fit
     params = profile.model.params
     network = f"{millions(params)} parameters" if params else ""
-    return [
-        ("Internal RAM", size(memory.internal_ram_bytes), bound, _PLACED),
-        ("External RAM", size(memory.external_ram_bytes), fit, _PLACED),
+    external = fit if internal is bound else ""
+    rows = [
+        ("Internal RAM", size(memory.internal_ram_bytes), internal, _PLACED),
+        ("External RAM", size(memory.external_ram_bytes), external, _PLACED),
         ("Weights", size(memory.weights_bytes), network, _PLACED),
     ]
+    return [row for row in rows if row[0] != "External RAM" or row[2] or memory.external_ram_bytes]
 
 
 def _facts(profile: Profile, clocks: RunClocks) -> list[list[str]]:
     """Assumptions, each once."""
-    model, machine = profile.model, profile.machine
-    controller = "on" if machine.epoch_controller else "off"
+    model = profile.model
     runs = "; ".join(f"{label(run.source)}, {counted(run.n, 'inference')}" for run in profile.runs)
     macs = f", {millions(model.macs)} MACs" if model.macs else ""
     rows = [
@@ -220,14 +244,23 @@ def _facts(profile: Profile, clocks: RunClocks) -> list[list[str]]:
         ["MD5", model.md5],
         *(["Input", _tensor(tensor)] for tensor in model.inputs),
         *(["Output", _tensor(tensor)] for tensor in model.outputs),
-        ["Machine", f"{machine.name}, generation {machine.generation or 'not known'}"],
-        ["Epoch controller", controller],
-        ["Clocks", f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"],
+        *_machine_facts(profile, clocks),
         ["Runs", runs or "none"],
         ["Known error", profile.model_error if is_predicted(source_of(profile)) else ""],
         ["Fit", "" if profile.fit == UNKNOWN_FIT else profile.fit.reason],
     ]
     return [row for row in rows if row[1]]
+
+
+def _machine_facts(profile: Profile, clocks: RunClocks) -> list[list[str]]:
+    machine = profile.machine
+    if profile.machine_words:
+        return [["Machine", profile.machine_words]]
+    return [
+        ["Machine", f"{machine.name}, generation {machine.generation or 'not known'}"],
+        ["Epoch controller", "on" if machine.epoch_controller else "off"],
+        ["Clocks", f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"],
+    ]
 
 
 def _tensor(tensor: TensorInfo) -> str:
@@ -238,9 +271,12 @@ def _tensor(tensor: TensorInfo) -> str:
 # --- Epochs ---
 
 
-def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str, Any]:
+def _epoch(
+    epoch: EpochProfile, profile: Profile, clocks: RunClocks, pools: list[str]
+) -> dict[str, Any]:
     counters, claims = epoch.counters, epoch.claims
-    has_claims = not is_bare(epoch)
+    # Families without the vendor's compiler have none of its figures.
+    has_claims = not is_bare(epoch) and not profile.family
     # [engine, writes, bus interface, share of the core time it was active, pool, bytes].
     core = 0.0 if epoch.kind is EpochKind.SW else epoch.counters.core_cycles
     engines = []
@@ -256,7 +292,7 @@ def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str
         "ops": _names(epoch.operators),
         "origin": _names(epoch.origin),
         "ms": epoch.ms,
-        "phases": list(phases(epoch, clocks).ms),
+        "phases": _phases(epoch, profile, clocks),
         "bound": counters.bound.value,
         "source": label(epoch.provenance),
         "operations": claims.ops if has_claims else None,
@@ -271,6 +307,14 @@ def _epoch(epoch: EpochProfile, clocks: RunClocks, pools: list[str]) -> dict[str
     }
     spread = epoch.spread
     return row | ({"spread": [spread.min, spread.max, spread.n]} if spread.n > 1 else {})
+
+
+def _phases(epoch: EpochProfile, profile: Profile, clocks: RunClocks) -> list[float]:
+    """pre, core and post; a part of which nothing was counted is all core."""
+    counted_ms = phases(epoch, clocks).ms
+    if any(counted_ms) or profile.overlaps:
+        return list(counted_ms)
+    return [0.0, epoch.ms, 0.0]
 
 
 def _names(names: Sequence[str]) -> list[str]:

@@ -92,9 +92,18 @@ function ruleBody(findings) {
     findings.length > 1 &&
     advice.every((text) => text === advice[0]) &&
     bestGain(findings[0]) === 0;
-  const cases = findings.map((finding) => findingCase(finding, !same));
+  const trainings = same ? [] : commonTrainings(findings);
+  const cases = findings.map((finding) => findingCase(finding, !same, trainings));
   const list = el("ul", { class: same ? "cases short" : "cases" }, cases);
-  return same ? [fixList(findings[0]), list] : [list];
+  if (same) return [fixList(findings[0], []), list];
+  return [...trainings.map((text) => el("p", { class: "caption" }, text)), list];
+}
+
+// What to change where the network is trained, where every case says it.
+function commonTrainings(findings) {
+  if (findings.length === 1) return [];
+  const each = findings.map((finding) => finding.fixes.map(([, , , training]) => training));
+  return [...new Set(each[0])].filter((text) => text && each.every((texts) => texts.includes(text)));
 }
 
 // A gain was timed with the whole network, or is a bound.
@@ -104,7 +113,7 @@ function gainText(gain, bound) {
   return gain > 0 ? `: saves ${ms(gain)} ms, timed` : `: costs ${ms(-gain)} ms, timed`;
 }
 
-const fixList = (finding) =>
+const fixList = (finding, trainings) =>
   el(
     "ul",
     { class: "fixes" },
@@ -114,7 +123,7 @@ const fixList = (finding) =>
         {},
         `${title}${automatic ? " (npuscope can do it)" : ""}${gainText(gain, bound)}`,
         elsewhere ? el("div", { class: "caption" }, elsewhere) : null,
-        training ? el("div", { class: "caption" }, training) : null,
+        training && !trainings.includes(training) ? el("div", { class: "caption" }, training) : null,
       ),
     ),
   );
@@ -125,7 +134,7 @@ function someOps({ ops, more_ops }) {
   return count > 5 ? `${ops.slice(0, 4).join(", ")} and ${count - 4} more` : ops.join(", ");
 }
 
-function findingCase(finding, withFixes) {
+function findingCase(finding, withFixes, trainings) {
   const index = epochOf(finding);
   return el(
     "li",
@@ -145,6 +154,6 @@ function findingCase(finding, withFixes) {
     " ",
     el("span", { title: finding.ops.join(", ") }, someOps(finding)),
     finding.evidence ? el("span", { class: "caption" }, ` ${finding.evidence}`) : null,
-    withFixes && finding.fixes.length ? fixList(finding) : null,
+    withFixes && finding.fixes.length ? fixList(finding, trainings) : null,
   );
 }

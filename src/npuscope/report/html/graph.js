@@ -270,11 +270,16 @@ function rowTexts(view, row, spent, place) {
     const mark = row.closed ? "▸" : "▾";
     const count = row.module.last - row.module.first + 1;
     const tail = count === 1 ? "1 epoch" : `${count} epochs`;
-    const text = cut(row.module.name, Math.max(8, (room * 0.48) / CHARACTER));
+    const title = (share) => {
+      const text = cut(row.module.name, Math.max(8, (room * share) / CHARACTER));
+      return svg("text", { class: `module-name ${size}`, x: number, y: base }, `${mark} ${text}`);
+    };
+    // On a phone the name alone; what the epochs compute is in the tip.
+    if (room * 0.55 < LEAST_NAME * 2 * CHARACTER) return [title(1.4), time, rowBar(row, spent, place)];
     const ops = counted(rowEpochs(row).flatMap((epoch) => epoch.ops));
     const told = cut(`${tail}: ${ops}`, Math.max(9, (room * 0.55) / CHARACTER));
     return [
-      svg("text", { class: `module-name ${size}`, x: number, y: base }, `${mark} ${text}`),
+      title(0.48),
       svg("text", { class: `node-ops ${size}`, x: number + 64 + room * 0.44, y: base }, told),
       time,
       rowBar(row, spent, place),

@@ -1,15 +1,14 @@
 // The live view: a panel to choose with, and the report drawn again for every choice. All that a
 // tab knows is in its address, so that tabs do not disturb each other and a reload changes nothing.
 const app = data;
-const live = { setting: null, kept: null, answer: null, asked: 0, timer: 0 };
+const live = { setting: null, kept: null, answer: null, asked: 0, timer: 0, address: null };
 const STATE = "s";
 
 function drawLive() {
   document.title = "npuscope";
   document.body.classList.add("live");
-  const told = remembered();
-  live.setting = { ...app.first, ...told.setting };
-  live.kept = told.kept;
+  takeAddress();
+  window.addEventListener("popstate", back);
   document.body.prepend(el("aside", { id: "panel", "aria-label": "settings" }));
   drawPanel();
   update();
@@ -23,9 +22,30 @@ function remembered() {
   }
 }
 
+function takeAddress() {
+  const told = remembered();
+  live.setting = { ...app.first, ...told.setting };
+  live.kept = told.kept ?? null;
+}
+
+const addressText = () => JSON.stringify({ setting: live.setting, kept: live.kept });
+
+// Every change is a step that the browser's buttons lead back from.
 function remember() {
-  const told = JSON.stringify({ setting: live.setting, kept: live.kept });
-  history.replaceState(null, "", `?${STATE}=${encodeURIComponent(told)}${location.hash}`);
+  const text = addressText();
+  if (text === live.address) return;
+  const step = live.address === null ? "replaceState" : "pushState";
+  live.address = text;
+  history[step](null, "", `?${STATE}=${encodeURIComponent(text)}${location.hash}`);
+}
+
+function back() {
+  takeAddress();
+  if (addressText() === live.address) return; // a jump inside of the page
+  live.address = addressText();
+  document.activeElement?.blur(); // a box keeps what is typed in it
+  clearTimeout(live.timer);
+  update();
 }
 
 async function ask(question, body) {

@@ -2,6 +2,7 @@
 function drawProfile() {
   drawSummary();
   drawFindings();
+  drawShares();
   drawTimeline();
   drawMemory();
   drawSeries();
@@ -27,6 +28,7 @@ function drawAgain(found, draw) {
   data = found;
   epochs = found.epochs;
   measureEpochs();
+  Object.assign(narrowed, { name: "", indices: null });
   if (!same) Object.assign(axis, { mode: usualMode(), from: 0, to: 1 });
   root.replaceChildren();
   draw();
@@ -35,6 +37,18 @@ function drawAgain(found, draw) {
   const was = before.choice === null ? null : before.epochs[before.choice];
   const now = was && epochs.findIndex((one) => one.origin.join() === was.origin.join());
   if (was && now >= 0) choose(now, "finding");
+}
+
+// The chosen epoch is in the address, so that a link can point to it.
+function followAddress() {
+  const named = /^#epoch-(\d+)$/.exec(location.hash);
+  const index = named ? indexOfNumber(Number(named[1])) : -1;
+  if (index >= 0) choose(index, "finding");
+  onChoice((chosenIndex) => {
+    if (location.protocol === "about:") return; // inside of another page
+    const hash = chosenIndex === null ? "" : `#epoch-${epochs[chosenIndex].first}`;
+    history.replaceState(null, "", location.pathname + location.search + hash);
+  });
 }
 
 const VIEWS = {
@@ -52,6 +66,14 @@ const VIEWS = {
 };
 VIEWS[data.view]();
 redraw();
+if (data.view === "profile") followAddress();
+document.addEventListener("keydown", (event) => {
+  if (!epochs.length || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, select, textarea")) return;
+  const step = { j: 1, k: -1 }[event.key];
+  if (event.key === "Escape" && chosen.index !== null) choose(chosen.index);
+  else if (step) choose(Math.max(0, Math.min(epochs.length - 1, (chosen.index ?? -1) + step)), "finding");
+});
 
 let pending = 0;
 window.addEventListener("resize", () => {

@@ -31,6 +31,7 @@ _SCRIPTS = (
     "graph_layout.js",
     "graph.js",
     "findings.js",
+    "shares.js",
     "table.js",
     "opstats.js",
     "opstats_advice.js",
@@ -45,6 +46,8 @@ _SCRIPTS = (
     "main.js",
 )
 _LONGEST = 240  # longer names are not read and make the file larger
+_SENTENCES = ("answer", "said", "cause")  # of ours, around foreign names: they are read whole
+_SENTENCE = 1000
 _ASKING = "; connect-src 'self'"
 _SHOWING = "; img-src data:"
 _PAGE = """<!DOCTYPE html>
@@ -108,10 +111,10 @@ def as_json(data: Mapping[str, Any]) -> str:
     return text
 
 
-def _clean(value: Any) -> Any:
+def _clean(value: Any, longest: int = _LONGEST) -> Any:
     """Texts that show what they are, numbers that JSON has; rounded, for finer digits are noise."""
     if isinstance(value, str):
-        return without_middle(safe_terminal(value), _LONGEST)
+        return without_middle(safe_terminal(value), longest)
     if isinstance(value, bytes):
         return f"data:image/png;base64,{base64.b64encode(value).decode('ascii')}"
     if isinstance(value, float):
@@ -120,7 +123,10 @@ def _clean(value: Any) -> Any:
         rounded = float(f"{value:.7g}")
         return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
     if isinstance(value, Mapping):
-        return {_clean(str(key)): _clean(entry) for key, entry in value.items()}
+        return {
+            _clean(str(key)): _clean(entry, _SENTENCE if key in _SENTENCES else _LONGEST)
+            for key, entry in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [_clean(entry) for entry in value]
     return value

@@ -12,7 +12,7 @@ function drawSummary() {
     ),
   );
   root.append(el("div", { class: "figures" }, data.figures.map(figure)));
-  if (data.time) root.append(timeBar());
+  if (data.time?.length) root.append(timeBar());
 }
 
 const figure = (row) =>
@@ -127,6 +127,9 @@ function detail(index) {
         )
         .join("; "),
     ],
+    ["writes", buffersWhere((first) => first === index)],
+    ["last to read", buffersWhere((_, last) => last === index)],
+    ["alive", aliveAt(index)],
     ["blob", epoch.blob === null ? "" : `${epoch.blob}`],
   ].filter(([, value]) => value && value.length);
   const found = data.findings.filter((finding) => epochOf(finding) === index);
@@ -163,8 +166,23 @@ function detail(index) {
       JUMPS.filter(([id]) => document.getElementById(id)).map(([id, name]) =>
         el("a", { href: `#${id}` }, name),
       ),
+      el("span", { class: "hint" }, "keys: j next, k previous, Esc none"),
     ),
   ];
+}
+
+const activations = () => (data.memory?.buffers || []).filter(([, , , , isWeights]) => !isWeights);
+
+const buffersWhere = (fits) =>
+  activations()
+    .filter(([, first, last]) => fits(first, last))
+    .map(([name, , , size, , shape]) => `${name}${shape ? ` ${shape}` : ""} (${bytes(size)})`)
+    .join("; ");
+
+function aliveAt(index) {
+  const alive = activations().filter(([, first, last]) => first <= index && index <= last);
+  const size = alive.reduce((sum, buffer) => sum + buffer[3], 0);
+  return alive.length ? `${alive.length === 1 ? "1 buffer" : `${alive.length} buffers`}, ${bytes(size)}` : "";
 }
 
 const JUMPS = [

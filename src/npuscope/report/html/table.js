@@ -5,7 +5,7 @@ let order = { name: "ms", up: false };
 function tableColumns() {
   const moved = (epoch) => epoch.traffic.reduce((sum, [, read, write]) => sum + read + write, 0);
   const columns = [
-    ["epoch", "number", (e) => e.first, (e) => label(e)],
+    ["epoch", "number", (e) => e.first + 1, (e) => label(e)],
     ["kind", "text", (e) => e.kind],
     ["ms", "number", (e) => e.ms, (e) => ms(e.ms)],
     ["share", "number", (e) => e.ms, (e) => percent(e.ms, data.total_ms)],
@@ -41,7 +41,19 @@ function tableColumns() {
       (e) => e.predicted_ms || 0,
       (e) => (e.predicted_ms === null ? "" : ms(e.predicted_ms)),
     ]);
-  return columns;
+  // What no epoch has needs no column.
+  const has = ([, type, key]) => (epoch) => (type === "number" ? key(epoch) > 0 : key(epoch) !== "");
+  return columns.filter((column) => !epochs.length || epochs.some(has(column)));
+}
+
+function tableCaption(names) {
+  return [
+    "The longest first; a heading sorts by its column. Times in milliseconds.",
+    data.overlaps ? "Layers run beside each other: their times add up to more than the inference." : "",
+    names.includes("pre") ? "pre and post are work of the CPU around an epoch." : "",
+    names.includes("max cycles") ? "Max cycles are the compiler's own estimate." : "",
+    "A row leads to its place in every other view.",
+  ].join(" ");
 }
 
 function drawTable() {
@@ -68,6 +80,7 @@ function drawTable() {
     "aria-label": "filter epochs",
     oninput: () => filter(),
   });
+  const only = el("button", { type: "button", id: "only", title: "show all epochs", onclick: () => narrow(null) });
   const kinds = ["all kinds", ...new Set(epochs.map((epoch) => epoch.kind))];
   const kind = el(
     "select",
@@ -78,8 +91,17 @@ function drawTable() {
     section(
       "epochs",
       "Epochs",
-      "The longest first; a heading sorts by its column. Times in milliseconds; pre and post are work of the CPU around an epoch. Max cycles are the compiler's own estimate. A row leads to its place in every other view.",
-      el("div", { class: "bar" }, text, kind, shown, sourceChip()),
+      tableCaption(columns.map(([name]) => name)),
+      el(
+        "div",
+        { class: "bar" },
+        text,
+        kind,
+        only,
+        shown,
+        el("button", { type: "button", id: "save", title: "the epochs shown, as a file", onclick: () => save() }, "CSV"),
+        sourceChip(),
+      ),
       el(
         "div",
         { class: "scroller table" },
@@ -121,11 +143,22 @@ function drawTable() {
       const epoch = epochs[index];
       const fits =
         (kind.value === "all kinds" || epoch.kind === kind.value) &&
+        (!narrowed.indices || narrowed.indices.has(index)) &&
         words.every((word) => searchText(epoch).includes(word));
       row.hidden = !fits;
       count += fits;
     });
     shown.textContent = `${count} of ${epochs.length} epochs`;
+    only.hidden = !narrowed.indices;
+    only.textContent = `only ${cut(narrowed.name, 40)} ×`;
+  }
+  narrowed.show = filter;
+
+  // What the table shows, in its order, with all digits.
+  function save() {
+    const order = [...body.children].filter((row) => !row.hidden).map((row) => epochs[row.dataset.index]);
+    const lines = order.map((epoch) => columns.map((column) => csvCell(csvValue(column, epoch))).join(","));
+    saveFile(`${data.title}.epochs.csv`, [columns.map(([name]) => name).join(","), ...lines].join("\r\n") + "\r\n");
   }
 
   sort();
@@ -138,6 +171,25 @@ function drawTable() {
     rows.forEach((row, n) => row.classList.toggle("row-chosen", n === index));
     if (index !== null && origin !== "table") scrollToRow(rows[index]);
   });
+}
+
+// A share is a share, and an epoch its name; other numbers are what the column is sorted by.
+function csvValue([name, type, key, text], epoch) {
+  if (name === "share") return data.total_ms ? epoch.ms / data.total_ms : "";
+  if (name === "epoch" || type === "text") return (text || key)(epoch);
+  return (text || key)(epoch) === "" ? "" : key(epoch);
+}
+
+// A foreign name that no spreadsheet takes for a formula.
+function csvCell(value) {
+  const text = typeof value === "string" && /^\s*[=+\-@|]/.test(value) ? `'${value}` : `${value}`;
+  return /[",\r\n;\t]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function saveFile(name, text) {
+  const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  el("a", { href: address, download: name.replace(/[^\w.-]+/g, "_") }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
 // Inside its box alone: the page stays where the reader looks.

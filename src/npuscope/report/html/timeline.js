@@ -2,6 +2,7 @@
 const ROW = 20;
 const ENGINE_ROW = 13;
 const AXIS_HEIGHT = 20;
+const WORK_ROWS = 3; // below them one for each stream engine
 
 function timelineRows() {
   const rows = [
@@ -94,6 +95,8 @@ function rowPath(row, part, top, width, range) {
 }
 
 function drawTimeline() {
+  // Without phases nothing is known of when an epoch ran.
+  if (epochs.length && !epochs.some((epoch) => epoch.phases.some((part) => part))) return;
   const rows = timelineRows();
   const height = rows.reduce((sum, row) => sum + row.height, 0);
   const plot = svg("svg", {
@@ -103,6 +106,7 @@ function drawTimeline() {
     role: "img",
     "aria-label": "timeline of epochs",
   });
+  const part = el("output", { class: "hint", id: "timeline-part" });
   const legend = el(
     "ul",
     { class: "legend" },
@@ -113,15 +117,18 @@ function drawTimeline() {
       ["part-hybrid", "hybrid"],
       ["part-read", "engine reads"],
       ["part-write", "engine writes"],
-    ].map(([name, text]) => el("li", {}, el("i", { class: name }), text)),
+    ].slice(0, rows.length > WORK_ROWS ? 6 : 4).map(([name, text]) => el("li", {}, el("i", { class: name }), text)),
   );
   root.append(
     section(
       "timeline",
       "Timeline",
-      "Epochs run one after the other. A stream engine's block is as high as the share of the core time in which it moved data. By epoch, a block of the first three rows is as high as its epoch is long.",
+      rows.length > WORK_ROWS
+        ? "Epochs run one after the other. A stream engine's block is as high as the share of the core time in which it moved data. By epoch, a block of the first three rows is as high as its epoch is long."
+        : "Epochs run one after the other. By epoch, a block is as high as its epoch is long.",
       zoomBar(),
       plot,
+      part,
       legend,
       sourceChip(),
     ),
@@ -131,6 +138,7 @@ function drawTimeline() {
     const range = visibleRange();
     let top = 0;
     plot.replaceChildren(...axisMarks(width, height));
+    part.textContent = axis.to - axis.from > 0.999 ? "" : rangeText(range);
     for (const row of rows) {
       plot.append(
         svg("line", {
@@ -160,6 +168,20 @@ function drawTimeline() {
     redraw();
   });
   interactive(plot, "timeline", epochLines);
+}
+
+// What the epochs in a window take, where they run.
+function rangeText([first, last]) {
+  const inside = epochs.slice(first, last + 1);
+  const spent = (some) => some.reduce((sum, epoch) => sum + epoch.ms, 0);
+  const places = Object.entries(PLACE)
+    .map(([kind, name]) => [name, spent(inside.filter((epoch) => epoch.kind === kind))])
+    .filter(([, time]) => time)
+    .map(([name, time]) => `${name} ${ms(time)} ms`);
+  const ends = inside.length === 1 ? label(inside[0]) : `${inside[0].first} to ${inside.at(-1).last}`;
+  const count = inside.length === 1 ? "epoch" : `${inside.length} epochs,`;
+  const all = spent(inside);
+  return `${count} ${ends}: ${ms(all)} ms, ${percent(all, data.total_ms)} of the inference (${places.join(", ")})`;
 }
 
 // Move the window so that an epoch chosen elsewhere can be seen.

@@ -34,10 +34,9 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
     build, metrics = timed.build, perf_metrics(timed.build.program)
     low, high = profile.interval_ms
     assert high is not None  # every op of the family has a cost
-    fit = f"activations {'leave' if build.program.spilled else 'stay in'} VTCM"
     per_s = significant(profile.inferences_per_s, 4)
     speed = f"{significant(profile.total_ms, 4)} ms, {per_s} inf/s"
-    yield f"{fit}; {speed} (predicted)"
+    yield f"{profile.fit_words}; {speed} (predicted)"
     ops = sum(len(part.all_ops()) for part in build.program.devices)
     macs, params = metrics.macs / 1e6, build.graph.parameters() / 1e6
     millions = f"{macs:,.2f} M MACs, {params:,.2f} M parameters"
