@@ -99,6 +99,8 @@ def open_case(program: Program, request: TriageRequest, other: Program | None) -
     used = {"weights" if word.startswith("weights:") else word for word in used}
     if len(frames) > 1:
         used.add("second-input")
+    if len(frames) > 4:
+        used.add("more-inputs")
     return TriageCase(scene, BoardEvidence(tuple(ordered)), tuple(notes), frozenset(used))
 
 

@@ -363,6 +363,6 @@ def proof_bits(one: Seen, touched: int) -> int:
         return 4 * len(one.digest) * touched
     if isinstance(one, SeenValues):  # a constant output is one value, however long it is
         return min(touched, 8 * one.values.itemsize * np.unique(one.values).size)
-    if isinstance(one, Statement) and one.of_all:
-        return 8 * touched
+    if isinstance(one, SeenMarker) or (isinstance(one, Statement) and one.of_all):
+        return 8 * touched  # as a constant
     return touched

@@ -111,7 +111,7 @@ def _reproduced(
 ) -> Triage:
     classes = _classes(search, matches)
     first = [trial for trial in matches if trial.fit.exact is matches[0].fit.exact]
-    looks = next_looks(search.scene, first, used)
+    looks = next_looks(search, first, used)
     if all(one.by_chance for one in classes[0].suspects):
         best = classes[0].suspects[0]
         values, tries = counted(best.explained, "value"), counted(best.tries, "fault")
