@@ -23,6 +23,7 @@ from triage_board import Board, Bytes, Kind, Seen
 from triage_kinds import KINDS
 from triage_networks import NETWORKS as BUILT
 
+from npuscope.blas_threads import one_thread
 from npuscope.building import build
 from npuscope.diagnosis.case import TriageCase
 from npuscope.diagnosis.evidence import BoardEvidence, SeenDigest, SeenMarker, SeenValues
@@ -449,4 +450,5 @@ def _saved(name: str, data: bytes) -> Path:
 
 
 if __name__ == "__main__":
-    main()
+    with one_thread():
+        main()

@@ -24,6 +24,7 @@ from npuscope.diagnosis.sights import Array, Sight, SightView
 from npuscope.errors import FileError, UsageError
 from npuscope.program.calls import element_type
 from npuscope.program.model import Program
+from npuscope.shown import counted
 from npuscope.sim.memory import from_stored
 from npuscope.text import safe_terminal
 
@@ -186,9 +187,11 @@ def _outputs(program: Program, files: Sequence[str], frames: int) -> Iterator[Se
                     count = frames - frame
                 else:
                     raise FileError(
-                        f"has outputs of {frame + count} runs, but {frames} inputs were given",
+                        f"has outputs of {counted(frame + count, 'run')} for "
+                        f"{counted(frames, 'input')}",
                         where=files[first + place],
-                        hint="give the input of each run with --inputs",
+                        hint="give the input of each run with --inputs; numbers that are wider "
+                        "than the network's as .npy or as text",
                     )
             for number in range(count):
                 yield SeenValues(
@@ -197,6 +200,7 @@ def _outputs(program: Program, files: Sequence[str], frames: int) -> Iterator[Se
                     samples.masks[number],
                     samples.shorter,
                     samples.decoded,
+                    samples.resolution,
                 )
         frame += count
 
@@ -267,4 +271,11 @@ def _seen_file(program: Program, sight: Sight, path: str) -> Seen:
         return SeenValues(sight, raw[:size], dump.mask if dump.mask is None else dump.mask[:size])
     buffer = program.buffer_map()[sight.name]
     samples = samples_in(dump, buffer, whole=sight.view is SightView.BUFFER)
-    return SeenValues(sight, samples.rows[0], samples.masks[0], samples.shorter, samples.decoded)
+    return SeenValues(
+        sight,
+        samples.rows[0],
+        samples.masks[0],
+        samples.shorter,
+        samples.decoded,
+        samples.resolution,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from npuscope.blas_threads import one_thread
 from npuscope.diagnosis.case import TriageCase, TriageRequest, open_case
 from npuscope.diagnosis.causes.registry import FaultPlace
 from npuscope.diagnosis.evidence import BoardEvidence, SeenValues
@@ -65,6 +66,16 @@ def diagnose(
     tolerant: bool = False,
 ) -> Triage:
     """The causes of one case."""
+    with one_thread():
+        return _diagnosed(case, rivals, budget_s, tolerant)
+
+
+def _diagnosed(
+    case: TriageCase,
+    rivals: Mapping[str, Callable[[], TriageCase]] | None,
+    budget_s: float,
+    tolerant: bool,
+) -> Triage:
     program = case.scene.program
     search = Search(case.scene, case.evidence, tolerant, budget_s)
     base = _base(program, case, search, tolerant)
