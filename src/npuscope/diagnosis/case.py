@@ -20,7 +20,7 @@ from npuscope.diagnosis.evidence import (
 )
 from npuscope.diagnosis.readers import quantized, read_dump, samples_in
 from npuscope.diagnosis.scene import BoardScene, Frame
-from npuscope.diagnosis.sights import Array, Sight, SightView
+from npuscope.diagnosis.sights import Array, Sight, SightView, short_names
 from npuscope.errors import FileError, UsageError
 from npuscope.program.calls import element_type
 from npuscope.program.model import Program
@@ -242,7 +242,8 @@ def _named(program: Program, view: SightView, name: str, text: str) -> str:
     else:
         choices = [buffer.name for buffer in program.buffers if not buffer.is_param]
         by_tensor = {buffer.tensor: buffer.name for buffer in program.buffers if buffer.tensor}
-        name = by_tensor.get(name, name) if name not in choices else name
+        others = by_tensor | short_names(buffer.name for buffer in program.buffers)
+        name = others.get(name, name) if name not in choices else name
     if not name and len(choices) == 1:
         return choices[0]
     if name not in choices:

@@ -13,7 +13,7 @@ from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.result import MOST_CHANCE, NextLook
 from npuscope.diagnosis.scene import BoardScene, Frame
 from npuscope.diagnosis.search import FaultTrial, Search
-from npuscope.diagnosis.sights import Array, Sight, SightView
+from npuscope.diagnosis.sights import Array, Sight, SightView, short_names
 from npuscope.program.calls import element_type
 from npuscope.sim.run import written
 
@@ -177,15 +177,16 @@ def _of_other_inputs(scene: BoardScene, first: int) -> Iterator[Observation]:
 
 
 def _of_buffers(scene: BoardScene, names: Sequence[str]) -> Observation:
+    short = {name: text for text, name in short_names(scene.buffers).items()}
     places = []
     for name in names:
         epochs = [epoch.name for epoch in scene.program.executed if name in written(epoch)]
-        places.append(f"the buffer '{name}' behind {epochs[-1] if epochs else 'its epoch'}")
+        places.append(f"the buffer '{short[name]}' behind {epochs[-1] if epochs else 'its epoch'}")
     return Observation(
         f"buffer:{'+'.join(names)}",
         4 + len(names),
         f"dump {' and '.join(places)}",
-        " ".join(f"--seen buffer:{name}=FILE" for name in names),
+        " ".join(f"--seen buffer:{short[name]}=FILE" for name in names),
         tuple(Sight(SightView.BUFFER, name) for name in names),
     )
 

@@ -23,6 +23,7 @@ from npuscope.diagnosis.search import BUDGET_S, FaultTrial, Search
 from npuscope.diagnosis.sights import SightView
 from npuscope.diagnosis.signs import signs
 from npuscope.diagnosis.times import FITTED
+from npuscope.errors import NpuscopeError
 from npuscope.program.model import Program
 from npuscope.shown import counted
 from npuscope.structs import replace
@@ -84,7 +85,10 @@ def _diagnosed(
             base, verdict=TriageVerdict.NO_FAULT, answer=_equal(search, program.generation)
         )
     for generation, open_rival in (rivals or {}).items():
-        rival = open_rival()
+        try:
+            rival = open_rival()
+        except NpuscopeError:  # it has no such buffer, or weights of another size
+            continue
         fits = (one.fit(rival.scene, RIGHT) for one in rival.evidence.seen)
         if not all(fit is not None and fit.exact for fit in fits):  # up to the first that is not
             continue
