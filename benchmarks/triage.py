@@ -23,6 +23,7 @@ from triage_board import Board, Bytes, Kind, Seen
 from triage_kinds import KINDS
 from triage_networks import NETWORKS as BUILT
 
+from npuscope.blas_threads import one_thread
 from npuscope.building import build
 from npuscope.diagnosis.case import TriageCase
 from npuscope.diagnosis.evidence import BoardEvidence, SeenDigest, SeenMarker, SeenValues
@@ -37,7 +38,15 @@ from npuscope.structs import replace
 
 LEVELS = ("one output", "two inputs", "buffer and checksum")
 KEPT_BYTES = 512 << 20
+_MORE = 4  # inputs for a look
 BUDGET_S = 5.0  # runs are kept from fault to fault, so that most searches need few
+
+
+_SEVERAL = {
+    "weights": ("checksums", "flash-word"),
+    "halt": ("checksums", "input", "input-ram", "output-ram"),
+    "session": ("halt", "flash-word", "marker"),
+}
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -55,6 +64,7 @@ class Row(msgspec.Struct, frozen=True):
     single_all: bool | None  # after all of them
     looks: tuple[str, ...]
     seconds: float
+    traces: tuple[str, ...] = ()  # of two faults at once, those without which it looks otherwise
 
 
 class Bench:
@@ -72,11 +82,12 @@ class Bench:
         self.random = np.random.default_rng(seed)
         old = build(path, {"generation": "2.2"}).program
         self.other = shuffled(old, self.random)
-        self.frames = [self.frame() for _ in range(4)]  # before, first, second, for a look
+        # Before, first, second, and those for a look at other inputs.
+        self.frames = [self.frame() for _ in range(3 + _MORE)]
         asked = self.middle()
         self.scene = BoardScene(
             self.program,
-            [self.logical(frame) for frame in self.frames[1:3]],
+            [self.logical(frame) for frame in self.frames[1:]],
             self.logical(self.frames[0]),
             self.other,
             asked,
@@ -124,7 +135,7 @@ class Bench:
 
     def session(self, board: Board) -> list[Seen]:
         board.other = self.other
-        return board.session(self.frames[:3])[1:]
+        return board.session(self.frames)[1:]
 
     def emulated(self, board: Board) -> list[Seen]:
         """The same on the emulated board: its firmware runs the network on changed weights and
@@ -138,7 +149,7 @@ class Bench:
         before, results = self.frames[0], {}
         with opened(parse_descriptor("emulated"), RunSubject(program, self.machine)) as device:
             network = device.info().networks[0].name
-            for frame in self.frames[:3]:
+            for frame in self.frames:
                 given = {n: board.supplied(n, frame[n], before[n]) for n in board.inputs}
                 found = {n: board.fetched(n, given[n], before[n]) for n in board.inputs}
                 sent = tuple(
@@ -181,44 +192,49 @@ class Bench:
         return rows
 
     def look(self, board: Board, seen: list[Seen], id_: str) -> list[object]:
-        """What an observation shows on this board."""
+        """What an observation shows on this board; some are several at once."""
+        dumps = id_.partition("buffer:")[2]
+        parts = [part for part in id_.removesuffix(f"buffer:{dumps}").split("+") if part]
+        rows = [one for part in parts for one in self.looked(board, seen, part)]
+        for name in dumps.split("+") if dumps else ():
+            if name in seen[0].buffers:
+                rows.append(SeenValues(Sight(SightView.BUFFER, name), seen[0].buffers[name]))
+        return rows
+
+    def looked(self, board: Board, seen: list[Seen], id_: str) -> list[object]:
         first = seen[0]
-        if id_ == "weights":
-            word = self.look(board, seen, "flash-word")
-            return [
-                *(SeenDigest(Sight(SightView.WEIGHTS, p), board.crc(p)) for p in board.pools),
-                *word,
-            ]
-        if id_ == "session":
-            return [one for part in ("halt", "marker") for one in self.look(board, seen, part)]
-        if id_ == "input":
-            return self.values(SightView.INPUT, first.input)
-        if id_ == "input-ram":
-            return self.values(SightView.INPUT_RAM, first.input_ram)
-        if id_ == "output-ram":
-            return self.values(SightView.OUTPUT_RAM, first.output_ram)
-        if id_ == "halt":
-            parts = ("weights", "input", "input-ram", "output-ram")
-            return [one for part in parts for one in self.look(board, seen, part)]
-        if id_ == "second-input":
-            return self.values(SightView.OUTPUT, seen[1].output, 1)
-        if id_ == "again":
-            twice = board.session(self.frames[:2], again=True)
-            return self.values(SightView.AGAIN, twice[-1].output)
-        if id_ == "marker":
-            return [SeenMarker(frozenset(board.marker(self.frames[1])))]
-        if id_ == "flash-word":
-            return [
-                SeenValues(
-                    Sight(SightView.FLASH_WORD, ""), np.array([board.flash_is_mapped], np.uint8)
-                )
-            ]
-        name = id_.removeprefix("buffer:")
-        return (
-            [SeenValues(Sight(SightView.BUFFER, name), first.buffers[name])]
-            if name in first.buffers
-            else []
-        )
+        if id_ in _SEVERAL:
+            return [one for part in _SEVERAL[id_] for one in self.looked(board, seen, part)]
+        match id_:
+            case "checksums":
+                return [SeenDigest(Sight(SightView.WEIGHTS, p), board.crc(p)) for p in board.pools]
+            case "input":
+                return self.values(SightView.INPUT, first.input)
+            case "input-ram":
+                return self.values(SightView.INPUT_RAM, first.input_ram)
+            case "output-ram":
+                return self.values(SightView.OUTPUT_RAM, first.output_ram)
+            case "second-input":
+                return self.values(SightView.OUTPUT, seen[1].output, 1)
+            case "more-inputs":
+                return self.others(seen, "output")
+            case "more-inputs-ram":
+                return [*self.others(seen, "output"), *self.others(seen, "output_ram")]
+            case "again":
+                twice = board.session(self.frames[:2], again=True)
+                return self.values(SightView.AGAIN, twice[-1].output)
+            case "marker":
+                return [SeenMarker(frozenset(board.marker(self.frames[1])))]
+            case "flash-word":
+                word = np.array([board.flash_is_mapped], np.uint8)
+                return [SeenValues(Sight(SightView.FLASH_WORD, ""), word)]
+        raise ValueError(id_)
+
+    def others(self, seen: list[Seen], field: str) -> list[object]:
+        """Outputs of the inputs that are for looks."""
+        view = SightView.OUTPUT if field == "output" else SightView.OUTPUT_RAM
+        numbers = range(2, 2 + _MORE)
+        return [one for n in numbers for one in self.values(view, getattr(seen[n], field), n)]
 
     def case(self, rows: list[object], used: frozenset[str] = frozenset()) -> TriageCase:
         order = (SightView.WEIGHTS, SightView.FLASH_WORD, SightView.INPUT, SightView.INPUT_RAM)
@@ -231,7 +247,7 @@ class Bench:
             if isinstance(r, SeenValues) and r.sight.view is SightView.BUFFER
         }
         if not asked <= set(scene.asked):
-            scene = self.scene.wider(lambda: self.scene.frames[0], ())
+            scene = self.scene.wider(lambda: (), ())
         return TriageCase(scene, BoardEvidence((*cheap, *rest)), (), used)
 
     # --- One fault at one level ---
@@ -281,7 +297,22 @@ class Bench:
             single_all,
             tuple(look.id for look in result.next_looks),
             time.process_time() - start,
+            self.traces(kind, level, seed, rows),
         )
+
+    def traces(self, kind: Kind, level: int, seed: int, rows: list[object]) -> tuple[str, ...]:
+        """Those of two faults that the evidence shows: without the other, it would be as it is."""
+        names = []
+        for kept in kind.parts:
+            random, board = np.random.default_rng(seed), Board(self.program)
+            board.other = self.other
+            for part in kind.parts:
+                part.install(board if part is kept else Board(self.program), random)
+            alone = self.evidence(board, self.session(board), level)
+            if [_key(row) for row in alone] == [_key(row) for row in rows]:
+                return (kept.name,)
+            names.append(kept.name)
+        return tuple(names)
 
     def is_right(
         self,
@@ -314,7 +345,7 @@ def shuffled(program: Program, random: np.random.Generator) -> Program:
 
 
 def pairs_of(kinds: list[Kind], seed: int) -> Iterator[Kind]:
-    """Two kinds of different places, installed one after the other; either is a right answer."""
+    """Two kinds of different places, installed one after the other."""
     random = np.random.default_rng(seed)
     inner = [kind for kind in kinds if kind.where in ("input", "weights", "memory")]
     outer = [kind for kind in kinds if kind.where == "output"]
@@ -326,7 +357,8 @@ def pairs_of(kinds: list[Kind], seed: int) -> Iterator[Kind]:
         ) -> str:
             return f"{a.install(board, random)}; {b.install(board, random)}"
 
-        yield Kind(f"{first.name} + {second.name}", first.where, install, first.causes)
+        name = f"{first.name} + {second.name}"
+        yield Kind(name, first.where, install, first.causes, (first, second))
 
 
 def report(rows: list[Row]) -> str:
@@ -418,4 +450,5 @@ def _saved(name: str, data: bytes) -> Path:
 
 
 if __name__ == "__main__":
-    main()
+    with one_thread():
+        main()

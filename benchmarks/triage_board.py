@@ -32,6 +32,7 @@ class Kind(msgspec.Struct, frozen=True):
     where: str
     install: Callable[[Board, np.random.Generator], str]
     causes: tuple[str, ...] = ()
+    parts: tuple[Kind, ...] = ()  # of two faults at once
 
 
 class Ram:

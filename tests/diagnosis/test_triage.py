@@ -16,7 +16,6 @@ from npuscope.cli.main import main
 from npuscope.demo_network import demo_graph
 from npuscope.diagnosis.causes.registry import all_causes
 from npuscope.diagnosis.evidence import digests
-from npuscope.diagnosis.readers import parse_text
 from npuscope.diagnosis.result import TriageVerdict
 from npuscope.diagnosis.times import SETTINGS
 from npuscope.program.model import images
@@ -173,26 +172,6 @@ def test_times_are_explained_by_settings() -> None:
     wrong = npuscope.triage(graph, time=0.0001)
     assert wrong.verdict is TriageVerdict.UNKNOWN
     assert "none of the settings explains it" in wrong.answer
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("const int8_t out[] = {1, -2, 0x80, 200};", [1, -2, 128, 200]),
-        ("01 fe 80 c8", [1, 254, 128, 200]),
-        ("00000000: 01fe 80c8  ....", [1, 254, 128, 200]),
-        ("0x34200000:\t0x01\t0xfe\t0x80", [1, 254, 128]),
-        ("1.5, -0.25", [1.5, -0.25]),
-    ],
-)
-def test_dumps_as_text(text: str, values: list[float]) -> None:
-    assert parse_text(text, "x").values.tolist() == values
-
-
-def test_gaps_of_a_hex_dump_are_not_compared() -> None:
-    dump = parse_text("01 ?? 80", "x")
-    assert dump.mask is not None
-    assert dump.mask.tolist() == [True, False, True]
 
 
 def test_the_crc_unit_of_the_board_is_understood() -> None:

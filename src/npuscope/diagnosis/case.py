@@ -20,10 +20,11 @@ from npuscope.diagnosis.evidence import (
 )
 from npuscope.diagnosis.readers import quantized, read_dump, samples_in
 from npuscope.diagnosis.scene import BoardScene, Frame
-from npuscope.diagnosis.sights import Array, Sight, SightView
+from npuscope.diagnosis.sights import Array, Sight, SightView, short_names
 from npuscope.errors import FileError, UsageError
 from npuscope.program.calls import element_type
 from npuscope.program.model import Program
+from npuscope.shown import counted
 from npuscope.sim.memory import from_stored
 from npuscope.text import safe_terminal
 
@@ -99,6 +100,8 @@ def open_case(program: Program, request: TriageRequest, other: Program | None) -
     used = {"weights" if word.startswith("weights:") else word for word in used}
     if len(frames) > 1:
         used.add("second-input")
+    if len(frames) > 4:
+        used.add("more-inputs")
     return TriageCase(scene, BoardEvidence(tuple(ordered)), tuple(notes), frozenset(used))
 
 
@@ -184,9 +187,11 @@ def _outputs(program: Program, files: Sequence[str], frames: int) -> Iterator[Se
                     count = frames - frame
                 else:
                     raise FileError(
-                        f"has outputs of {frame + count} runs, but {frames} inputs were given",
+                        f"has outputs of {counted(frame + count, 'run')} for "
+                        f"{counted(frames, 'input')}",
                         where=files[first + place],
-                        hint="give the input of each run with --inputs",
+                        hint="give the input of each run with --inputs; numbers that are wider "
+                        "than the network's as .npy or as text",
                     )
             for number in range(count):
                 yield SeenValues(
@@ -195,6 +200,7 @@ def _outputs(program: Program, files: Sequence[str], frames: int) -> Iterator[Se
                     samples.masks[number],
                     samples.shorter,
                     samples.decoded,
+                    samples.resolution,
                 )
         frame += count
 
@@ -236,7 +242,8 @@ def _named(program: Program, view: SightView, name: str, text: str) -> str:
     else:
         choices = [buffer.name for buffer in program.buffers if not buffer.is_param]
         by_tensor = {buffer.tensor: buffer.name for buffer in program.buffers if buffer.tensor}
-        name = by_tensor.get(name, name) if name not in choices else name
+        others = by_tensor | short_names(buffer.name for buffer in program.buffers)
+        name = others.get(name, name) if name not in choices else name
     if not name and len(choices) == 1:
         return choices[0]
     if name not in choices:
@@ -265,4 +272,11 @@ def _seen_file(program: Program, sight: Sight, path: str) -> Seen:
         return SeenValues(sight, raw[:size], dump.mask if dump.mask is None else dump.mask[:size])
     buffer = program.buffer_map()[sight.name]
     samples = samples_in(dump, buffer, whole=sight.view is SightView.BUFFER)
-    return SeenValues(sight, samples.rows[0], samples.masks[0], samples.shorter, samples.decoded)
+    return SeenValues(
+        sight,
+        samples.rows[0],
+        samples.masks[0],
+        samples.shorter,
+        samples.decoded,
+        samples.resolution,
+    )

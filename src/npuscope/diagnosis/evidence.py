@@ -73,7 +73,8 @@ class Seen(Protocol):
 
 class SeenValues(Struct, frozen=True):
     """Values of a sight in the order of memory. `mask` is false where the dump has a gap;
-    `shorter`: bytes are missing and nobody knows where; `decoded`: real numbers, not stored ones.
+    `shorter`: bytes are missing and nobody knows where; `decoded`: real numbers, not stored ones,
+    rounded by up to `resolution`.
     """
 
     sight: Sight
@@ -81,6 +82,7 @@ class SeenValues(Struct, frozen=True):
     mask: Array | None = None
     shorter: bool = False
     decoded: bool = False
+    resolution: float = 0.0
 
     @property
     def words(self) -> str:
@@ -127,6 +129,8 @@ class SeenValues(Struct, frozen=True):
             if self.mask is not None:
                 a, b = a[self.mask], b[self.mask]
             steps = np.abs(a - b) / step
+            if self.decoded:
+                steps = np.maximum(0, steps - self.resolution / step)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         return np.where(same, 0.0, np.where(np.isfinite(steps), steps, 255.0))
 
@@ -363,6 +367,6 @@ def proof_bits(one: Seen, touched: int) -> int:
         return 4 * len(one.digest) * touched
     if isinstance(one, SeenValues):  # a constant output is one value, however long it is
         return min(touched, 8 * one.values.itemsize * np.unique(one.values).size)
-    if isinstance(one, Statement) and one.of_all:
-        return 8 * touched
+    if isinstance(one, SeenMarker) or (isinstance(one, Statement) and one.of_all):
+        return 8 * touched  # as a constant
     return touched

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
 from msgspec import Struct
 
-from npuscope.diagnosis.result import NextLook
+from npuscope.diagnosis.evidence import SeenDigest, SeenMarker, SeenValues, proof_bits
+from npuscope.diagnosis.fault import RIGHT
+from npuscope.diagnosis.result import MOST_CHANCE, NextLook
 from npuscope.diagnosis.scene import BoardScene, Frame
-from npuscope.diagnosis.search import FaultTrial
-from npuscope.diagnosis.sights import Sight, SightView
+from npuscope.diagnosis.search import FaultTrial, Search
+from npuscope.diagnosis.sights import Array, Sight, SightView, short_names
 from npuscope.program.calls import element_type
 from npuscope.sim.run import written
 
 _MOST_CAUSES = 16
 _INNER = 6  # buffers along the network of which a dump is considered
+_MORE = 4  # other inputs, where one says too little
 _MOST_LOOKS = 3
 _KNOWN = (
     SightView.WEIGHTS,
@@ -48,6 +51,7 @@ class _Row(Struct, frozen=True):
 
 
 _HALT = (SightView.WEIGHTS, SightView.INPUT, SightView.INPUT_RAM, SightView.OUTPUT_RAM)
+_SESSION = (*_HALT, SightView.FLASH_WORD, SightView.MARKER)
 _ROWS = (
     _Row(
         "again",
@@ -117,34 +121,84 @@ _ROWS = (
         "and the list of buffers that still hold 0x55",
         "CHECKSUMS --seen flash-word=right --seen input=CRC32 --seen input-ram=FILE "
         "--seen output-ram=FILE --seen marker=NAME,NAME",
-        (*_HALT, SightView.FLASH_WORD, SightView.MARKER),
+        _SESSION,
     ),
 )
 
 
-def observations(scene: BoardScene, inner: Sequence[str]) -> list[Observation]:
-    """Of a scene that has one frame more than the user's, for the output of another input."""
-    last = len(scene.frames) - 1
-    checksums = " ".join(f"--seen weights:{pool}=CRC32" for pool in scene.images)
-    rows = [
-        Observation(
-            "second-input",
-            1,
-            "run another input and dump its output",
-            "--inputs A --inputs B --outputs OUT_A --outputs OUT_B",
-            tuple(Sight(SightView.OUTPUT, name, last) for name in scene.program.outputs),
-        )
-    ]
-    for row in _ROWS:
-        sights = tuple(sight for view in row.views for sight in _sights(scene, view))
-        option = row.option.replace("CHECKSUMS", checksums).strip()
-        rows.append(Observation(row.id, row.cost, row.words, option, sights))
-    for name in inner:
-        epochs = [epoch.name for epoch in scene.program.executed if name in written(epoch)]
-        words = f"dump the buffer '{name}' behind {epochs[-1] if epochs else 'its epoch'}"
-        option, sight = f"--seen buffer:{name}=FILE", Sight(SightView.BUFFER, name)
-        rows.append(Observation(f"buffer:{name}", 5, words, option, (sight,)))
+def observations(
+    scene: BoardScene, inner: Sequence[tuple[str, ...]], first: int
+) -> list[Observation]:
+    """Of a scene whose frames from `first` on are others than the user's; `inner` are buffers
+    inside the network that are dumped together."""
+    by_id = {row.id: _of_row(scene, row) for row in _ROWS}
+    rows = [*_of_other_inputs(scene, first), *by_id.values()]
+    for names in inner:
+        dump = _of_buffers(scene, names)
+        rows.append(dump)
+        rows += [_together(by_id[id_], dump) for id_ in ("halt", "session")]
     return rows
+
+
+def _of_row(scene: BoardScene, row: _Row) -> Observation:
+    checksums = " ".join(f"--seen weights:{pool}=CRC32" for pool in scene.images)
+    option = row.option.replace("CHECKSUMS", checksums).strip()
+    sights = tuple(sight for view in row.views for sight in _sights(scene, view))
+    return Observation(row.id, row.cost, row.words, option, sights)
+
+
+def _of_other_inputs(scene: BoardScene, first: int) -> Iterator[Observation]:
+    """Another one, and a few: outputs of few values need more of them."""
+    option = "--inputs A --inputs B ... --outputs OUT_A --outputs OUT_B ..."
+    rows = (
+        ("second-input", 1, "run another input and dump its output", (SightView.OUTPUT,), 1),
+        ("more-inputs", 2, "run MANY other inputs and dump their outputs", (SightView.OUTPUT,), 0),
+        (
+            "more-inputs-ram",
+            4,
+            "run MANY other inputs; of each dump the output in the program, and in the debugger "
+            "the output buffer after the run",
+            (SightView.OUTPUT, SightView.OUTPUT_RAM),
+            0,
+        ),
+    )
+    for id_, cost, words, views, most in rows:
+        frames = range(first, min(len(scene.frames), first + (most or len(scene.frames))))
+        sights = tuple(
+            Sight(view, name, frame)
+            for frame in frames
+            for view in views
+            for name in scene.program.outputs
+        )
+        if most or len(frames) > 1:
+            words = words.replace("MANY", str(len(frames)))
+            seen = " --seen output-ram@2=FILE ..." if len(views) > 1 else ""
+            yield Observation(id_, cost, words, option + seen, sights)
+
+
+def _of_buffers(scene: BoardScene, names: Sequence[str]) -> Observation:
+    short = {name: text for text, name in short_names(scene.buffers).items()}
+    places = []
+    for name in names:
+        epochs = [epoch.name for epoch in scene.program.executed if name in written(epoch)]
+        places.append(f"the buffer '{short[name]}' behind {epochs[-1] if epochs else 'its epoch'}")
+    return Observation(
+        f"buffer:{'+'.join(names)}",
+        4 + len(names),
+        f"dump {' and '.join(places)}",
+        " ".join(f"--seen buffer:{short[name]}=FILE" for name in names),
+        tuple(Sight(SightView.BUFFER, name) for name in names),
+    )
+
+
+def _together(first: Observation, second: Observation) -> Observation:
+    return Observation(
+        f"{first.id}+{second.id}",
+        first.cost + second.cost,
+        f"{first.words}; {second.words}",
+        f"{first.option} {second.option}",
+        (*first.sights, *second.sights),
+    )
 
 
 def _sights(scene: BoardScene, view: SightView) -> tuple[Sight, ...]:
@@ -203,8 +257,8 @@ def _looks(
     shows: Mapping[str, str],
     states: Mapping[str, bool],
 ) -> tuple[NextLook, ...]:
-    inner = _half_way(scene, states)
-    rows = {row.id.partition(":")[0]: row for row in observations(scene, inner)}
+    inner = [(name,) for name in _half_way(scene, states)]
+    rows = {row.id.partition(":")[0]: row for row in observations(scene, inner, 0)}
     if not scene.images:
         rows.pop("weights")
     looks = (rows[name] for name in order if name in rows and rows[name].id not in used)
@@ -224,38 +278,139 @@ def _half_way(scene: BoardScene, states: Mapping[str, bool]) -> tuple[str, ...]:
     return tuple(names[len(names) // 2 :][:1])
 
 
-# --- Where causes are to be told apart ---
+# --- Where causes are to be told apart, or to be made certain ---
+
+
+class _Prospect:
+    """What an observation would show of each suspect: its bytes, and how much they weigh."""
+
+    def __init__(self, search: Search, scene: BoardScene, trials: Sequence[FaultTrial]) -> None:
+        self._search = search
+        self._scene = scene
+        self._trials = trials
+        self._seen = {
+            (one.sight.name, np.ascontiguousarray(one.values).tobytes())
+            for one in search.evidence.seen
+            if isinstance(one, SeenValues)
+        }
+        self.groups: list[list[int]] = [list(range(len(trials)))]
+        self._bits = [trial.bits for trial in trials]
+        self._tries = [search.tries(trial) for trial in trials]
+
+    @property
+    def is_settled(self) -> bool:
+        return self.singles(self.groups, self._bits) == len(self._trials)
+
+    def singles(self, groups: list[list[int]], bits: Sequence[int]) -> int:
+        """Causes that would be certain: alone, and no match by chance."""
+        alone = [group[0] for group in groups if len(group) == 1]
+        return sum(self._tries[n] <= MOST_CHANCE * 2.0 ** min(bits[n], 1000) for n in alone)
+
+    def marks(self, row: Observation) -> tuple[list[bytes], list[int]]:
+        """Causes with the same bytes are not told apart."""
+        right = [self._scene.predict(sight) for sight in row.sights]
+        marks, gains = [], []
+        for trial in self._trials:
+            values = [self._scene.predict(sight, trial.fault) for sight in row.sights]
+            parts = [b"-" if v is None else np.ascontiguousarray(v).tobytes() for v in values]
+            marks.append(b"|".join(parts))
+            seen, gain = set(self._seen), 0
+            for sight, part, one, other in zip(row.sights, parts, values, right, strict=True):
+                if one is not None and other is not None and (sight.name, part) not in seen:
+                    gain += _gain(sight, one, other)
+                    seen.add((sight.name, part))
+            gains.append(gain)
+        return marks, gains
+
+    def after(self, row: Observation) -> tuple[list[list[int]], list[int]]:
+        marks, gains = self.marks(row)
+        bits = [old + new for old, new in zip(self._bits, gains, strict=True)]
+        return _parted(self.groups, marks), bits
+
+    def take(self, groups: list[list[int]], bits: list[int]) -> None:
+        self.groups, self._bits = groups, bits
+
+    def worth(self, outcome: tuple[list[list[int]], list[int]]) -> tuple[int, int]:
+        groups, bits = outcome
+        return self.singles(groups, bits), len(groups)
+
+    @property
+    def state(self) -> tuple[list[list[int]], list[int]]:
+        return self.groups, self._bits
+
+
+def _gain(sight: Sight, values: Array, right: Array) -> int:
+    """Bits by which the sight would confirm a cause that shows in it."""
+    differing = int((values != right).sum()) if values.shape == right.shape else 0
+    if not differing or sight.view is SightView.FLASH_WORD:
+        return int(differing > 0)
+    if sight.view in (SightView.WEIGHTS, SightView.INPUT):  # by a checksum
+        return proof_bits(SeenDigest(sight, "00000000"), 1)
+    if sight.view is SightView.MARKER:
+        return proof_bits(SeenMarker(frozenset()), 1)
+    return proof_bits(SeenValues(sight, values), differing)
 
 
 def next_looks(
-    scene: BoardScene, matches: Sequence[FaultTrial], used: frozenset[str]
+    search: Search, matches: Sequence[FaultTrial], used: frozenset[str]
 ) -> tuple[NextLook, ...]:
-    """What to look at, and then, until single causes remain or nothing tells them apart."""
+    """What to look at, and then, until single causes remain that are certain, or no look says
+    more: each is the cheapest of those that leave most causes certain, and most of them apart."""
+    scene = search.scene
     faults: dict[str, FaultTrial] = {}
     for trial in matches:
         faults.setdefault(trial.cause.id, trial)
     trials = list(faults.values())[:_MOST_CAUSES]
-    if len(trials) < 2:
-        return ()
-    names = () if scene.is_slow else _between(scene)
-    inner = tuple(names[:: max(1, len(names) // _INNER)][:_INNER])
-    wider = scene if scene.is_slow else scene.wider(lambda: _another(scene), inner)
-    rows = [row for row in observations(wider, inner) if row.id not in used]
-    if scene.is_slow:  # only what the runs that are there already tell
-        rows = [row for row in rows if all(sight.view in _KNOWN for sight in row.sights)]
-    marks = {row.id: [_mark(wider, row, trial) for trial in trials] for row in rows}
-    groups: list[list[int]] = [list(range(len(trials)))]
+    wider, rows = _rows(scene, trials, used)
+    prospect = _Prospect(search, wider, trials)
     looks: list[NextLook] = []
-    while len(looks) < _MOST_LOOKS and any(len(group) > 1 for group in groups):
-        parted = {row.id: _parted(groups, marks[row.id]) for row in rows}
-        best = min(rows, key=lambda row: (-len(parted[row.id]), row.cost), default=None)
-        if best is None or len(parted[best.id]) == len(groups):
+    while len(looks) < _MOST_LOOKS and not prospect.is_settled:
+        outcomes = {row.id: prospect.after(row) for row in rows}
+        best = max(
+            rows, key=lambda row: (*prospect.worth(outcomes[row.id]), -row.cost), default=None
+        )
+        if best is None or prospect.worth(outcomes[best.id]) == prospect.worth(prospect.state):
             break
-        groups = parted[best.id]
-        splits = tuple(tuple(trials[n].cause.id for n in group) for group in groups)
-        looks.append(NextLook(best.id, best.words, best.option, splits))
+        prospect.take(*outcomes[best.id])
+        splits = tuple(tuple(trials[n].cause.id for n in group) for group in prospect.groups)
+        shows = _CONFIRMS if len(trials) == 1 else ""
+        looks.append(
+            NextLook(best.id, best.words, best.option, splits if len(trials) > 1 else (), shows)
+        )
         rows.remove(best)
     return tuple(looks)
+
+
+def _rows(
+    scene: BoardScene, trials: Sequence[FaultTrial], used: frozenset[str]
+) -> tuple[BoardScene, list[Observation]]:
+    """Observations that the user has not made; where runs are long, only what those that are
+    there already tell."""
+    if scene.is_slow:
+        rows = observations(scene, (), len(scene.frames))
+        return scene, [
+            row
+            for row in rows
+            if row.id not in used and all(sight.view in _KNOWN for sight in row.sights)
+        ]
+    names = _between(scene)
+    wider = scene.wider(lambda: [_another(scene, seed) for seed in range(1, _MORE + 1)], names)
+    places = {*range(0, len(names), max(1, len(names) // _INNER))}
+    places |= {place for trial in trials if (place := _departure(wider, trial, names)) is not None}
+    inner = [tuple(names[max(0, place - 1) : place + 1]) for place in sorted(places)]
+    rows = observations(wider, inner, len(scene.frames))
+    return wider, [row for row in rows if row.id not in used]
+
+
+def _departure(scene: BoardScene, trial: FaultTrial, names: Sequence[str]) -> int | None:
+    """The first buffer that is not as on a right board."""
+    seen, right = scene.inner(trial.fault), scene.inner(RIGHT)
+    places = (
+        place
+        for place, name in enumerate(names)
+        if name in seen and not np.array_equal(seen[name], right[name])
+    )
+    return next(places, None)
 
 
 def _parted(groups: list[list[int]], marks: list[bytes]) -> list[list[int]]:
@@ -268,15 +423,9 @@ def _parted(groups: list[list[int]], marks: list[bytes]) -> list[list[int]]:
     return result
 
 
-def _mark(scene: BoardScene, row: Observation, trial: FaultTrial) -> bytes:
-    """What the observation would show; causes with the same bytes are not told apart."""
-    values = (scene.predict(sight, trial.fault) for sight in row.sights)
-    return b"|".join(b"-" if v is None else np.ascontiguousarray(v).tobytes() for v in values)
-
-
-def _another(scene: BoardScene) -> Frame:
+def _another(scene: BoardScene, seed: int) -> Frame:
     """A frame unlike the first one."""
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(seed)
     inputs = {}
     for name, values in scene.frames[0].inputs.items():
         dtype = element_type(scene.buffers[name])

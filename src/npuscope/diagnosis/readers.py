@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from msgspec import Struct
 
-from npuscope.bounded_file import ARRAY, REPORT, read_array, read_bytes, read_text
+from npuscope.bounded_file import ARRAY, REPORT, read_array, read_bytes
 from npuscope.diagnosis.sights import Array
 from npuscope.errors import FileError
 from npuscope.graph.model import Quant
 from npuscope.program.calls import element_type
 from npuscope.program.model import Buffer
 from npuscope.program.network_c.writer_buffers import memory_shape
+from npuscope.program.weight_files import is_hex, read_hex
+from npuscope.shown import counted
 from npuscope.sim.memory import stored_shape, to_stored
 from npuscope.text import safe_terminal
 
@@ -23,20 +26,29 @@ _RAW = (".raw", ".bin", ".dat", "")
 _ADDRESS = re.compile(r"^\s*(?:0x)?[0-9a-fA-F]{4,16}\s*(?:<[^>]*>)?:\s*|^[0-9a-fA-F]{8}\s{2}")
 _BODY = re.compile(r"\{([^{}]*)\}", re.DOTALL)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-_NUMBER = re.compile(
-    r"-?0[xX][0-9a-fA-F]+|\?\?|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|-?inf"
-)
+_REAL = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|-?inf"
+_NUMBER = re.compile(rf"-?0[xX][0-9a-fA-F]+|\?\?|{_REAL}")
+_REPEATS = re.compile(rf"({_REAL})(?:\s+'[^']*')?\s*<repeats (\d{{1,9}}) times>")
+_MOST_REPEATS = 1 << 24
+_PRINTED = re.compile(r"array\((\[.*\])", re.DOTALL)  # by numpy, with its type behind
+_HEAD_BYTES = 1024
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_CELL = re.compile(rf"({_REAL})\s*[a-zA-Z%°µ]{{0,6}}")  # of a table, with its unit
+_INDEX = ("index", "idx", "i", "n", "no", "#", "id", "sample", "address", "offset")
+_HEX = re.compile(r"0[xX][0-9a-fA-F]+")
 _PAIRS = re.compile(r"(?:[0-9a-fA-F]{2}|\?\?)+")
 _NPZ_HINT = "take the arrays out of it: numpy.load(FILE)['c_outputs_1'] saved as .npy"
 
 
 class Dump(Struct, frozen=True):
-    """Values as a file holds them; `raw`: bytes without a type. `mask` is false in gaps."""
+    """Values as a file holds them; `raw`: bytes without a type. `mask` is false in gaps, and
+    `resolution` is how far a rounded number may be from what it was."""
 
     where: str
     values: Array
     raw: bool = False
     mask: Array | None = None
+    resolution: float = 0.0
 
 
 def read_dump(path: str | Path) -> Dump:
@@ -48,13 +60,26 @@ def read_dump(path: str | Path) -> Dump:
         array = read_array(file)
         if array.dtype.kind not in "iufb":
             raise FileError(f"holds {array.dtype}, expected numbers", where=str(path))
-        return _nonempty(Dump(str(path), array))
+        rounded = array.dtype == np.float16 and np.isfinite(array).any()
+        most = float(np.abs(array[np.isfinite(array)]).max()) if rounded else 0.0
+        return _nonempty(Dump(str(path), array, resolution=most * 2.0**-11))
     if ending in _RAW:
         return _nonempty(
             Dump(str(path), np.frombuffer(read_bytes(file, ARRAY), np.uint8), raw=True)
         )
-    text = read_text(file, REPORT, errors="replace")
+    data = read_bytes(file, REPORT)
+    if is_hex(data[:_HEAD_BYTES]):
+        return _hex_file(file)
+    text = data.decode("utf-16" if data[:2] in _UTF16 else "utf-8", errors="replace")
     return _nonempty(_csv(text, str(path)) if ending == ".csv" else parse_text(text, str(path)))
+
+
+def _hex_file(file: Path) -> Dump:
+    """Intel HEX of one piece of memory."""
+    segments = read_hex(file)
+    if len(segments) != 1:
+        raise FileError(f"holds {counted(len(segments), 'piece')} of memory", where=str(file))
+    return Dump(str(file), np.frombuffer(segments[0].data, np.uint8), raw=True)
 
 
 def _nonempty(dump: Dump) -> Dump:
@@ -74,16 +99,49 @@ def _csv(text: str, where: str) -> Dump:
             where=where,
             hint="give the .npy file of the same name beside it",
         )
-    try:
-        values = [
-            [float(word) for word in row.replace(";", ",").split(",") if word] for row in rows
-        ]
-    except ValueError as error:
-        raise FileError(f"is not a table of numbers: {error}", where=where) from None
-    if len({len(row) for row in values}) > 1:
+    cells = [_cells(row, ";" if ";" in text else "\t" if "\t" in text else ",") for row in rows]
+    head: list[str] = []
+    if len(cells) > 1 and not any(_CELL.fullmatch(cell) for cell in cells[0]):
+        head = cells.pop(0)
+    if len({len(row) for row in cells}) > 1:
         raise FileError("has rows of different lengths", where=where)
-    array = np.array(values, np.float64)
-    return Dump(where, _whole(array))
+    for row in cells:
+        for cell in row:
+            if not _CELL.fullmatch(cell):
+                raise FileError(
+                    f"'{safe_terminal(cell[:40])}' is no number",
+                    where=where,
+                    hint="give a row of numbers per sample, or a column of them",
+                )
+    matches = [[_CELL.fullmatch(cell) for cell in row] for row in cells]
+    words = [[match[1] for match in row if match] for row in matches]
+    array = _values(np.array([[float(word) for word in row] for row in words], np.float64), head)
+    return Dump(where, _whole(array), resolution=_resolution(word for row in words for word in row))
+
+
+def _resolution(words: Iterable[str]) -> float:
+    """Half of the last digit, of numbers that were printed with a fixed number of them."""
+    digits = max(
+        (len(word.partition(".")[2]) for word in words if "e" not in word.lower()), default=0
+    )
+    return 0.5 * 10.0**-digits if digits else 0.0
+
+
+def _cells(row: str, separator: str) -> list[str]:
+    """Where blanks or semicolons part them, a comma is that of a decimal number."""
+    cells = [cell.strip().strip('"') for cell in row.split(separator)]
+    if separator != ",":
+        cells = [cell.replace(",", ".") for cell in cells]
+    return [cell for cell in cells if cell]
+
+
+def _values(array: Array, head: list[str]) -> Array:
+    """Of two columns the first may be a count of the rows."""
+    if array.ndim < 2 or array.shape[1] != 2 or array.shape[0] < 3:
+        return array
+    is_count = (np.diff(array[:, 0]) == 1).all() and array[0, 0] in (0, 1)
+    named = len(head) == 2 and head[0].lower() in _INDEX
+    return array[:, 1] if is_count or named else array
 
 
 def _whole(array: Array) -> Array:
@@ -95,6 +153,13 @@ def _whole(array: Array) -> Array:
 def parse_text(text: str, where: str) -> Dump:
     """A C array, a list of numbers, or a hex dump with or without addresses; ?? is a gap."""
     plain = _COMMENT.sub(" ", text)
+    if sum(int(match[2]) for match in _REPEATS.finditer(plain)) > _MOST_REPEATS:
+        raise FileError("repeats a value too often", where=where)
+    plain = _REPEATS.sub(_repeated, plain)
+    if (printed := _PRINTED.search(plain)) is not None:
+        if "..." in printed[1]:
+            raise FileError("has values left out", where=where, hint="save the array: numpy.save")
+        plain = printed[1]
     body = max((match[1] for match in _BODY.finditer(plain)), key=len, default="")
     if not body:
         lines = [_bare(line) for line in plain.splitlines()]
@@ -103,6 +168,10 @@ def parse_text(text: str, where: str) -> Dump:
         else:
             return _hex_pairs(lines, where)
     words = _NUMBER.findall(body)
+    digits = {len(word) - 2 if _HEX.fullmatch(word) else 0 for word in words}
+    if digits in ({4}, {8}):  # as a debugger shows memory: words of two or four bytes
+        stored = np.array([int(word, 16) for word in words], f"<u{digits.pop() // 2}")
+        return Dump(where, stored.view(np.uint8), raw=True)
     mask = np.array([word != "??" for word in words], bool)
     try:
         values = [
@@ -112,7 +181,12 @@ def parse_text(text: str, where: str) -> Dump:
     except ValueError as error:
         raise FileError(f"a number cannot be read: {error}", where=where) from None
     array = _whole(np.array(values, np.float64))
-    return Dump(where, array, mask=None if mask.all() else mask)
+    return Dump(where, array, False, None if mask.all() else mask, _resolution(words))
+
+
+def _repeated(match: re.Match[str]) -> str:
+    """`7 <repeats 3 times>`, as gdb prints it."""
+    return ", ".join([match[1]] * int(match[2]))
 
 
 def _bare(line: str) -> str:
@@ -150,6 +224,7 @@ class DumpSamples(Struct, frozen=True):
     masks: tuple[Array | None, ...]
     decoded: bool = False
     shorter: bool = False
+    resolution: float = 0.0  # of rounded numbers
 
 
 def samples_in(dump: Dump, buffer: Buffer, *, whole: bool = False) -> DumpSamples:
@@ -159,7 +234,7 @@ def samples_in(dump: Dump, buffer: Buffer, *, whole: bool = False) -> DumpSample
     values, mask, decoded = dump.values, dump.mask, False
     if dump.raw or (whole and values.dtype.itemsize * values.size == count):
         values, mask = _typed(dump, dtype, count)
-    elif values.dtype.kind == "f" and dtype.kind != "f":
+    elif values.dtype.kind == "f" and dtype.kind != "f" and not _are_stored(values, buffer):
         decoded = True
     elif values.dtype != dtype:
         values = _wrapped(dump, dtype)
@@ -169,10 +244,10 @@ def samples_in(dump: Dump, buffer: Buffer, *, whole: bool = False) -> DumpSample
             _in_memory_order(row, dump.values, buffer, whole) for row in values.reshape(-1, count)
         ]
         masks = [None] * len(rows) if mask is None else list(mask.reshape(-1, count))
-        return DumpSamples(tuple(rows), tuple(masks), decoded)
+        return DumpSamples(tuple(rows), tuple(masks), decoded, False, dump.resolution)
     lost = count - total
     if 0 < lost <= max(1, _LOST_SHARE * count) and count >= 1 / _LOST_SHARE and mask is None:
-        return DumpSamples((values.reshape(-1),), (None,), decoded, shorter=True)
+        return DumpSamples((values.reshape(-1),), (None,), decoded, True, dump.resolution)
     unit = "bytes" if dump.raw else "values"
     raise FileError(
         f"has {dump.values.size:,} {unit}, but '{safe_terminal(buffer.name)}' has {count:,} values "
@@ -181,6 +256,16 @@ def samples_in(dump: Dump, buffer: Buffer, *, whole: bool = False) -> DumpSample
         hint="dump the whole buffer, from its first byte: `npuscope checklist` and network.c give "
         "its address; several samples follow each other",
     )
+
+
+def _are_stored(values: Array, buffer: Buffer) -> bool:
+    """Whole numbers that no decoded value can be, kept as floats."""
+    if buffer.quant is None or not np.isfinite(values).all() or (values != np.rint(values)).any():
+        return False
+    limits = np.iinfo(element_type(buffer).name)
+    zero, scale = buffer.quant.zero_point, buffer.quant.scale
+    low, high = (limits.min - zero) * scale, (limits.max - zero) * scale
+    return bool(((values < low - scale) | (values > high + scale)).any())
 
 
 def _typed(dump: Dump, dtype: np.dtype[np.generic], count: int) -> tuple[Array, Array | None]:

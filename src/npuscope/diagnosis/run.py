@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from npuscope.blas_threads import one_thread
 from npuscope.diagnosis.case import TriageCase, TriageRequest, open_case
 from npuscope.diagnosis.causes.registry import FaultPlace
 from npuscope.diagnosis.evidence import BoardEvidence, SeenValues
@@ -22,6 +23,7 @@ from npuscope.diagnosis.search import BUDGET_S, FaultTrial, Search
 from npuscope.diagnosis.sights import SightView
 from npuscope.diagnosis.signs import signs
 from npuscope.diagnosis.times import FITTED
+from npuscope.errors import NpuscopeError
 from npuscope.program.model import Program
 from npuscope.shown import counted
 from npuscope.structs import replace
@@ -65,6 +67,16 @@ def diagnose(
     tolerant: bool = False,
 ) -> Triage:
     """The causes of one case."""
+    with one_thread():
+        return _diagnosed(case, rivals, budget_s, tolerant)
+
+
+def _diagnosed(
+    case: TriageCase,
+    rivals: Mapping[str, Callable[[], TriageCase]] | None,
+    budget_s: float,
+    tolerant: bool,
+) -> Triage:
     program = case.scene.program
     search = Search(case.scene, case.evidence, tolerant, budget_s)
     base = _base(program, case, search, tolerant)
@@ -73,7 +85,10 @@ def diagnose(
             base, verdict=TriageVerdict.NO_FAULT, answer=_equal(search, program.generation)
         )
     for generation, open_rival in (rivals or {}).items():
-        rival = open_rival()
+        try:
+            rival = open_rival()
+        except NpuscopeError:  # it has no such buffer, or weights of another size
+            continue
         fits = (one.fit(rival.scene, RIGHT) for one in rival.evidence.seen)
         if not all(fit is not None and fit.exact for fit in fits):  # up to the first that is not
             continue
@@ -111,7 +126,7 @@ def _reproduced(
 ) -> Triage:
     classes = _classes(search, matches)
     first = [trial for trial in matches if trial.fit.exact is matches[0].fit.exact]
-    looks = next_looks(search.scene, first, used)
+    looks = next_looks(search, first, used)
     if all(one.by_chance for one in classes[0].suspects):
         best = classes[0].suspects[0]
         values, tries = counted(best.explained, "value"), counted(best.tries, "fault")

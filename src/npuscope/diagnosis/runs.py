@@ -109,6 +109,9 @@ class FaultyRuns:
         if any(name not in start.inputs for name in start.program.inputs):
             return None
         place = self._key(start, fault)
+        if start.last is not None and place not in self._results:
+            whole = self._key(replace(start, last=None), fault)
+            place = whole if whole in self._results else place
         if place in self._results:
             self._results.move_to_end(place)
             return self._results[place]

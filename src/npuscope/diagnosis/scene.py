@@ -87,11 +87,11 @@ class BoardScene:
             self._faults[key] = tuple(make())
         return self._faults[key]
 
-    def wider(self, frame: Callable[[], Frame], asked: Sequence[str]) -> BoardScene:
-        """With one frame more, and more buffers to look at."""
+    def wider(self, frames: Callable[[], Iterable[Frame]], asked: Sequence[str]) -> BoardScene:
+        """With more frames, and more buffers to look at."""
         if self._wider is None:
-            frames = [*self.frames, frame()]
-            self._wider = BoardScene(self.program, frames, self.previous, self.other, asked)
+            more = [*self.frames, *frames()]
+            self._wider = BoardScene(self.program, more, self.previous, self.other, asked)
             self._wider.runs.most_bytes = self.runs.most_bytes
         return self._wider
 
@@ -127,6 +127,11 @@ class BoardScene:
                 return np.array([self._keeps(n, still, fault) for n, still in pairs], np.uint8)
             case SightView.FLASH_WORD:
                 return np.array([not fault.unmapped], np.uint8)
+
+    def leaves(self, sight: Sight, fault: BoardFault) -> bool:
+        """Would it be as on a right board?"""
+        values, right = self.predict(sight, fault), self.predict(sight)
+        return values is not None and right is not None and np.array_equal(values, right)
 
     def _flashed(self, pool: str, fault: BoardFault) -> Bytes | None:
         """Weights as the CPU reads them; old firmware comes with its own."""
@@ -178,6 +183,11 @@ class BoardScene:
             return stored
         feed = self.feed(name, frame)
         return fault.fetch(Feed(feed.buffer, feed.logical(stored), feed.before, feed.left))
+
+    def inner(self, fault: BoardFault) -> dict[str, Bytes]:
+        """The buffers asked for in a run of the first frame; none where it cannot go on."""
+        ran = self._ran(0, fault)
+        return {} if ran is None else ran.inner
 
     def _last_writer(self, name: str) -> int | None:
         """The epoch behind which a buffer is looked at."""

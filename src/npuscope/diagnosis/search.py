@@ -68,6 +68,7 @@ class Search:
         self.not_tried: dict[str, int] = {}  # faults by cause, for which there was no time
         self.left_out: dict[str, int] = {}  # the same of rare ones
         self._pairs_tried = 0
+        self._eligible: dict[tuple[str, bool, int], int] = {}  # faults that show as was seen
         self._ends = time.process_time() + budget_s
 
     @property
@@ -86,16 +87,41 @@ class Search:
 
     def tries(self, trial: FaultTrial) -> int:
         """Faults that were tried of this cause, those along its axis apart from those that are not;
-        pairs of causes are one search."""
+        pairs of causes are one search. Where few bits speak for it, only those that would show in
+        what is wrong and leave what is right: the others could not have matched by chance."""
         if "+" in trial.cause.id:
             return self._pairs_tried
         searched = trial.fault.parameter is not None
-        mine = (one for one in self.trials if one.cause.id == trial.cause.id)
-        return sum((one.fault.parameter is not None) is searched for one in mine)
+        mine = [
+            one.fault
+            for one in self.trials
+            if one.cause.id == trial.cause.id and (one.fault.parameter is not None) is searched
+        ]
+        if self.scene.is_costly or _chance(len(mine), trial.bits) <= MOST_CHANCE:
+            return len(mine)
+        key = trial.cause.id, searched, len(mine)
+        if key not in self._eligible:
+            self._eligible[key] = sum(map(self._shows_as_seen, mine))
+        return self._eligible[key]
+
+    def _shows_as_seen(self, fault: BoardFault) -> bool:
+        """Does it show in all that is wrong, and leave what is right?"""
+        for one in self._touches:
+            if one.right is None:
+                continue
+            if one.right.holds(self.tolerant):
+                fit = one.fit(self.scene, fault)
+                if fit is not None and not fit.holds(self.tolerant):
+                    return False
+            elif isinstance(one.one, SeenValues | SeenDigest):
+                is_read = one.one.sight.view is SightView.OUTPUT and fault.decode is not None
+                if not is_read and self.scene.leaves(one.one.sight, fault):
+                    return False
+        return True
 
     def chance(self, trial: FaultTrial) -> float:
         """Faults of this cause that would be expected to give the same without being the one."""
-        return self.tries(trial) * 2.0 ** -min(trial.bits, 1000)
+        return _chance(self.tries(trial), trial.bits)
 
     def run(self, causes: Iterable[FaultCause] | None = None) -> list[FaultTrial]:
         """Those that reproduce the evidence, exact ones first."""
@@ -317,6 +343,10 @@ class Search:
                 self._pairs_tried += 1
                 pair = both(first.fault, second.fault)
                 self.trials.append(self.trial(paired(first.cause, second.cause), pair))
+
+
+def _chance(tries: int, bits: int) -> float:
+    return tries * 2.0 ** -min(bits, 1000)
 
 
 def paired(first: FaultCause, second: FaultCause) -> FaultCause:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
+
+from npuscope.text import without_middle
 
 Array = np.ndarray
 Bytes = NDArray[np.uint8]
@@ -26,6 +29,18 @@ class SightView(Enum):
     FLASH_WORD = (
         "flash-word"  # does the CPU read a word of flash that is known, beside the weights?
     )
+
+
+_LONGEST = 48
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Name by what is short enough to be typed; a split's buffer has the names of all its parts."""
+    short: dict[str, str] = {}
+    for name in names:
+        text = without_middle(name, _LONGEST)
+        short[name if text in short else text] = name
+    return short
 
 
 class Sight(Struct, frozen=True):

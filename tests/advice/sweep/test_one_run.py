@@ -10,6 +10,7 @@ import pytest
 
 import npuscope
 from advice.sweep.samples import long_sweep, plain, runs_of, small_sweep, spec_file
+from npuscope.advice.network_row import profile_figures, stored_figures
 from npuscope.advice.sweep import one_run
 from npuscope.advice.sweep.one_run import run_json
 from npuscope.advice.sweep.runs import SweepRun, versions
@@ -47,6 +48,7 @@ def test_a_row_says_what_estimate_says(run: SweepRun) -> None:
         profile.counts.values()
     )
     assert "findings_error" not in row
+    assert stored_figures(row) == {"machine": row["machine"], **profile_figures(profile)}
 
 
 def test_findings_are_counted_on_request(tmp_path: Path) -> None:

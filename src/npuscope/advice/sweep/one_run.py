@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from npuscope.advice.network_row import stored_counts, stored_sizes, stored_times
 from npuscope.advice.sweep.runs import canonical, versions
 from npuscope.building import Build, Options, build
 from npuscope.edits import whole_bytes
@@ -216,28 +217,24 @@ def _path(task: dict[str, Any]) -> Path:
 
 
 def _columns(times: Profile | RunTimes, facts: ProgramFacts | Profile) -> dict[str, Any]:
-    time_ms, memory, fit = times.time, facts.memory, facts.fit
-    low, high = times.interval_ms
+    """Those of a NetworkRow, and what only a sweep lists."""
+    time_ms, fit = times.time, facts.fit
     return {
-        "total_ms": times.total_ms,
-        "low_ms": low,
-        "high_ms": high,
+        **stored_times(times),
         "inferences_per_s": times.inferences_per_s,
         # A sum over nothing is a whole number.
         "npu_core_ms": float(time_ms.npu_core_ms),
         "control_ms": float(time_ms.control_ms),
         "software_ms": float(time_ms.software_ms),
         "hybrid_ms": float(time_ms.hybrid_ms),
-        "internal_ram_bytes": memory.internal_ram_bytes,
-        "external_ram_bytes": memory.external_ram_bytes,
-        "weights_bytes": memory.weights_bytes,
-        "ram_lower_bound_bytes": memory.lower_bound_bytes,
+        **stored_sizes(facts),
+        "ram_lower_bound_bytes": facts.memory.lower_bound_bytes,
         "fits_on_chip": fit.on_chip,
         "fits_with_flash": fit.with_flash,
         "macs": facts.model.macs,
         "params": facts.model.params,
         "epochs": len(facts.epochs),
-        **{f"epochs_{kind.lower()}": number for kind, number in facts.counts.items()},
+        **stored_counts(facts),
         "notes": list(times.notes),
         **({"unknown_ops": list(facts.unknown_ops)} if facts.unknown_ops else {}),
     }
