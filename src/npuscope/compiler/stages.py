@@ -172,11 +172,13 @@ class ArithStage(Stage, frozen=True, kw_only=True):
 
 
 class ActivStage(Stage, frozen=True, kw_only=True):
-    """A function of one byte on an ACTIV unit; `from_memory`: never of what its epoch makes."""
+    """A function of one byte on an ACTIV unit: a table, else no value below `floor`. `from_memory`:
+    never of what its epoch makes."""
 
     apart = ("table",)
 
-    table: FunctionTable
+    table: FunctionTable | None = None
+    floor: int = 0
     from_memory: bool = False
 
 

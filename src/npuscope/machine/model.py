@@ -263,6 +263,8 @@ class Generation(Struct, frozen=True):
     software_one_input: Mapped[bool]
     pads_by_transposes: Mapped[bool]
     prelu_by_sides: Mapped[bool]
+    relu_on_unit: Mapped[bool]
+    products_in_steps: Mapped[bool]
     shortcut_frames: Mapped[bool]
     cuts_reconvergence: Mapped[bool]
     cut_keeps_units: Mapped[bool]

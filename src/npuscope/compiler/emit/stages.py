@@ -255,6 +255,20 @@ _POOL_OPS = {
 def _emit_activ(builder: EpochBuilder, stage: ActivStage, frame: int) -> StreamSource:
     source, nbytes = _operand(builder, stage.inputs[0], frame)
     table = stage.table
+    if table is None:
+        rectifier = Activ(
+            id=builder.take("ACTIV"),
+            operation=int(ActivOp.TRELU),
+            inbytes_f=nbytes,
+            outbytes_f=nbytes,
+            nbytes=nbytes,
+            outbytes_o=stage.output.nbits // 8,
+            parameter=stage.floor,
+            parameter_2=stage.floor,
+        )
+        port = builder.add(rectifier)
+        builder.connect(source, port)
+        return StreamSource(port)
     rom0 = builder.buffers.coefficients(f"{stage.name}.rom0", table.rom0)
     rom1 = builder.buffers.coefficients(f"{stage.name}.rom1", table.rom1.astype("<i2"))
     port = builder.add(

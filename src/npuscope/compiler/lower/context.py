@@ -22,7 +22,7 @@ from npuscope.compiler.stages import (
 from npuscope.errors import InternalError, ModelError
 from npuscope.geometry.tiling import ConvMode, Tiling
 from npuscope.graph.limits import check_stages
-from npuscope.graph.model import Activation, DType, Graph, Op, Quant, Tensor
+from npuscope.graph.model import Activation, DType, Graph, Numerics, Op, Quant, Tensor
 from npuscope.machine.model import Machine
 from npuscope.structs import replace
 
@@ -226,10 +226,13 @@ def streamed_frame(context: Lowering, features: Value) -> int:
 def conv_before(context: Lowering, features: Value) -> ConvStage | None:
     """The convolution that makes the features, if the last stages lead from it to them."""
     for stage in reversed(context.result.stages):
-        if stage.output.name != features.name or not isinstance(stage, ConvStage | ArithStage):
+        if stage.output.name != features.name:
             return None
         if isinstance(stage, ConvStage):
             return stage
+        rectifies = isinstance(stage, ActivStage) and stage.table is None
+        if not rectifies and not isinstance(stage, ArithStage):
+            return None
         features = stage.inputs[-1]
     return None
 
@@ -295,6 +298,19 @@ _RANGES = {
     Activation.RELU6: (0.0, 6.0),
     Activation.RELU_N1_TO_1: (-1.0, 1.0),
 }
+
+
+def emit_activated(context: Lowering, stage: ArithStage, activation: Activation) -> Value:
+    """The stage and the clamp of its layer: a limit of the stage itself, or a stage of its own."""
+    output = stage.output
+    on_unit = context.machine.generation.relu_on_unit and context.graph.numerics is Numerics.LITERT
+    if not on_unit or activation is not Activation.RELU or not output.signed:
+        return context.emit(replace(stage, clip=clamp_range(activation, output)))
+    full = output.named(f"{output.name}.full", tensor="", pitch=0, first=0)
+    context.emit(replace(stage, output=full))
+    zero = quant_pair(output)[1]
+    name = f"{stage.name}.relu"
+    return context.emit(ActivStage(name, "Relu", (full,), output, stage.origin, floor=zero))
 
 
 def clamp_range(activation: Activation, output: Value) -> tuple[int, int] | None:

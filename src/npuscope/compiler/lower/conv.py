@@ -8,7 +8,6 @@ import numpy as np
 
 from npuscope.compiler.lower.context import (
     Lowering,
-    clamp_range,
     constant_of,
     layer_scaling,
     quant_pair,
@@ -122,11 +121,10 @@ def _emit_part(context: Lowering, layer: ConvLayer) -> None:
         pieces = _pieces(context, layer)
         shift_o = _shift(context, layer)
     sums = _sums(context, layer, pieces, shift_o)
-    clip = clamp_range(layer.attrs.activation, layer.output)
     both = context.machine.generation.per_channel_both_stages
     largest = _largest_sums(context, layer) if both else None
     layer_sums = LayerSums(sums, layer.scaling, shift_o, largest)
-    requantize_sums(context, layer_sums, layer.output, clip, layer.op.origin)
+    requantize_sums(context, layer_sums, layer.output, layer.attrs.activation, layer.op.origin)
 
 
 def _is_wider_than_links(context: Lowering, layer: ConvLayer, piece: Piece, shift_o: int) -> bool:

@@ -12,6 +12,7 @@ from npuscope.compiler.lower.context import (
     ZERO,
     Lowering,
     clamp_range,
+    emit_activated,
     plane_shape,
     quant_pair,
     quantized_range,
@@ -27,7 +28,7 @@ from npuscope.compiler.numbers import (
 )
 from npuscope.compiler.stages import ArithStage, Value
 from npuscope.geometry.sums import INT16_MAX
-from npuscope.graph.model import Activation, Graph, Op, Tensor
+from npuscope.graph.model import Activation, DType, Graph, Op, Tensor
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.norms import BatchNormAttrs
@@ -59,9 +60,9 @@ def lower_add(context: Lowering, op: Op) -> None:
         ax_shift=numbers.ax_shift,
         by_shift=numbers.by_shift,
         c_shift=numbers.c_shift,
-        clip=clamp_range(cast(BinaryAttrs, op.attrs).activation, output),
     )
-    context.define(op.outputs[0], context.emit(stage))
+    activation = cast(BinaryAttrs, op.attrs).activation
+    context.define(op.outputs[0], emit_activated(context, stage, activation))
 
 
 def _has_coefficients(graph: Graph, op: Op) -> bool:
@@ -181,10 +182,63 @@ def lower_mul(context: Lowering, op: Op) -> None:
     sigmoid = context.swishes.get(op.outputs[0])
     if sigmoid is not None and lower_swish(context, op, sigmoid):
         return
-    if _has_coefficients(context.graph, op):
-        lower_with_constant(context, op)
-    else:
+    if not _has_coefficients(context.graph, op):
         _product(context, op)
+    elif context.machine.generation.products_in_steps and _scalar(context.graph, op) is not None:
+        _product_with_scalar(context, op)
+    else:
+        lower_with_constant(context, op)
+
+
+def _scalar(graph: Graph, op: Op) -> Tensor | None:
+    """The constant operand, where it is one quantized number."""
+    constants = [t for t in map(graph.tensor, op.inputs) if t.is_constant and t.elements == 1]
+    one = len(constants) == 1 and constants[0].quant is not None
+    return constants[0] if one and constants[0].dtype is DType.INT8 else None
+
+
+def _product_with_scalar(context: Lowering, op: Op) -> None:
+    """As of two maps: x * k in 16 bits, less the zero point of k times x, rescaled."""
+    constant = _scalar(context.graph, op)
+    assert constant is not None and constant.data is not None and constant.quant is not None
+    factor, zero = int(constant.data.item()), constant.quant.zero_point
+    name = next(n for n in op.inputs if not context.graph.tensor(n).is_constant)
+    x = context.operand(name, op.origin)
+    output = context.new_value(context.graph.output_tensor(op))
+    (x_scale, x_zero), (out_scale, out_zero) = quant_pair(x), quant_pair(output)
+    sums = _wide(x, f"{op.outputs[0]}.product")
+    k = np.array([factor])
+    mul = ArithStage(f"{op.name}.mul", "Mul", (x,), sums, op.origin, a=k, c=ZERO, shift=0)
+    sums = context.emit(mul)
+    if zero:
+        part = _wide(x, f"{op.outputs[0]}.product_sub")
+        label, operands = f"{op.name}.sub1", (sums, x)
+        take_off = ArithStage(
+            label, "Sub", operands, part, op.origin, a=_ONE, b=-zero, c=ZERO, shift=0
+        )
+        sums = context.emit(take_off)
+    ratio = x_scale * constant.quant.scale / out_scale
+    n = norm(ratio)
+    c, c_shift = offset32(np.array([out_zero - ratio * x_zero * (factor - zero)]) * 2.0**n)
+    last = ArithStage(
+        f"{op.name}.sub2",
+        "Add",
+        (sums,),
+        output,
+        op.origin,
+        a=int16(ratio * 2.0**n).reshape(1),
+        c=c,
+        c_shift=c_shift,
+        shift=n,
+    )
+    context.define(
+        op.outputs[0], emit_activated(context, last, cast(BinaryAttrs, op.attrs).activation)
+    )
+
+
+def _wide(x: Value, name: str) -> Value:
+    """A raw product of x, in 16 bits."""
+    return x.named(name, nbits=16, signed=True, quant=None, tensor="", batch=0, pitch=0, first=0)
 
 
 def _product(context: Lowering, op: Op) -> None:
@@ -196,16 +250,7 @@ def _product(context: Lowering, op: Op) -> None:
         x, y = y, x  # the broadcast operand goes into port Y
     output = context.new_value(context.graph.output_tensor(op))
     (x_scale, x_zero), (y_scale, y_zero) = quant_pair(x), quant_pair(y)
-    raw = x.named(
-        f"{op.outputs[0]}.product",
-        nbits=16,
-        signed=True,
-        quant=None,
-        tensor="",
-        batch=0,
-        pitch=0,
-        first=0,
-    )
+    raw = _wide(x, f"{op.outputs[0]}.product")
     sums = context.emit(
         ArithStage(
             f"{op.name}.mul", "Mul", (x, y), raw, op.origin, multiply=True, a=ZERO, c=ZERO, shift=0

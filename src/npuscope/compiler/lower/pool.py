@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from npuscope.compiler.lower.context import (
     ZERO,
-    Clip,
     Lowering,
     affine_stage,
     clamp_range,
+    emit_activated,
     moved,
     quant_pair,
     require_batch_one,
@@ -167,23 +167,26 @@ class LayerSums(Struct, frozen=True):
 
 
 def requantize_sums(
-    context: Lowering, sums: LayerSums, output: Value, clip: Clip, origin: tuple[str, ...]
+    context: Lowering,
+    sums: LayerSums,
+    output: Value,
+    activation: Activation,
+    origin: tuple[str, ...],
 ) -> Value:
     """Emit the generation's stages from raw sums to `output`."""
     generation = context.machine.generation
     value, scaling, shift_o = sums.value, sums.scaling, sums.shift_o
     if value.channels > context.machine.arith.max_vector:
-        return _streamed(context, sums, output, clip, origin)
+        return _streamed(context, sums, output, activation, origin)
     if sums.largest is not None:
         stages = requantize_per_channel(scaling, shift_o, sums.largest)
-        return _two_stage(context, value, output, stages, clip, origin)
+        return _two_stage(context, value, output, stages, activation, origin)
     if generation.requantize == "mul_add":
         stages = requantize_two_stage(scaling, shift_o)
-        return _two_stage(context, value, output, stages, clip, origin)
+        return _two_stage(context, value, output, stages, activation, origin)
     affine = requantize_one_stage(scaling, shift_o)
-    return context.emit(
-        affine_stage(f"{output.name}.bias", "Add", value, output, affine, origin, clip)
-    )
+    stage = affine_stage(f"{output.name}.bias", "Add", value, output, affine, origin)
+    return emit_activated(context, stage, activation)
 
 
 def _two_stage(
@@ -191,19 +194,22 @@ def _two_stage(
     sums: Value,
     output: Value,
     stages: tuple[Affine, Affine],
-    clip: Clip,
+    activation: Activation,
     origin: tuple[str, ...],
 ) -> Value:
     scaled = sums.named(f"{output.name}.scaled")
     mul, add = stages
     context.emit(affine_stage(f"{output.name}.mul", "Mul", sums, scaled, mul, origin))
-    return context.emit(
-        affine_stage(f"{output.name}.bias", "Add", scaled, output, add, origin, clip)
-    )
+    stage = affine_stage(f"{output.name}.bias", "Add", scaled, output, add, origin)
+    return emit_activated(context, stage, activation)
 
 
 def _streamed(
-    context: Lowering, sums: LayerSums, output: Value, clip: Clip, origin: tuple[str, ...]
+    context: Lowering,
+    sums: LayerSums,
+    output: Value,
+    activation: Activation,
+    origin: tuple[str, ...],
 ) -> Value:
     """More channels than the unit holds coefficients: an engine streams them into port Y.
 
@@ -216,22 +222,20 @@ def _streamed(
     scaled = sums.value.named(f"{output.name}.scaled")
     context.emit(_streamed_scale(f"{output.name}.mul", sums.value, scaled, mul, origin))
     factor = int(add.a[0])
-    return context.emit(
-        ArithStage(
-            f"{output.name}.bias",
-            "Add",
-            (scaled,),
-            output,
-            origin,
-            a=np.array([factor]),
-            b=factor,
-            c=np.array([scaling.output_zero]),
-            c_shift=add.shift,
-            shift=add.shift,
-            clip=clip,
-            table=int16(scaling.bias * 2.0**fraction),
-        )
+    stage = ArithStage(
+        f"{output.name}.bias",
+        "Add",
+        (scaled,),
+        output,
+        origin,
+        a=np.array([factor]),
+        b=factor,
+        c=np.array([scaling.output_zero]),
+        c_shift=add.shift,
+        shift=add.shift,
+        table=int16(scaling.bias * 2.0**fraction),
     )
+    return emit_activated(context, stage, activation)
 
 
 def _streamed_scale(
