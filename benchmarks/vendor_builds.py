@@ -5,7 +5,9 @@
 The folder has one folder per repository, owner+name. A build is what one compile wrote: sources
 that differ in comments and white space alone are one, whichever repositories hold them, and the
 copy with weights beside it is taken. A network.c is known by its content, whatever its name.
-c_info.json and reports without a source are builds as well, by the network that they describe.
+A c_info.json is a build of its own unless a source has its buffers at its addresses, and a report
+unless a source or c_info.json of its network lies in the same repository. Those of CPU targets
+are left out. A folder may have a snapshot of an older commit in it, as `@commit`.
 
 * read: the program is understood, estimated and explained.
 * executed: one inference with the hardware's arithmetic, on random values.
@@ -54,7 +56,12 @@ from npuscope.sim.run import execute
 _HEAD_BYTES = 1 << 16
 _MARKS = (b"LL_ATON_VERSION", b"global pool")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_BUFFER = re.compile(r'\.name = "([^"]+)",\s*\.addr_base = \{[^}]*\},\s*\.offset_start = (\d+)')
+_DATE = re.compile(r"^Created date\s*:\s*(.+?)\s*$", re.MULTILINE)
+_MODEL_NAME = re.compile(r"^Model name - (.+?)\s*$", re.MULTILINE)
+_ENDINGS = ("_generate_report", "_analyze_report", "_validate_report", "_report", "c_info", "_")
 _KINDS = ("HW", "SW", "HYBRID")
+Place = tuple[str, int]  # a buffer's name and where in its pool it starts
 STEPS = ("read", "executed", "emulated", "validated")
 NO_WEIGHTS, NO_MODEL = "no weights", "no model"
 
@@ -105,20 +112,74 @@ def _rows(file: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def _builds(folder: Path) -> list[list[Path]]:
-    """Files of each build: copies of one source, else a report or c_info.json of its own."""
-    copies: dict[str, list[Path]] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and is_network(path):
+    """Files of each build: copies of one source, else of a c_info.json or a report alone."""
+    sources: dict[str, list[Path]] = {}
+    infos: dict[str, list[Path]] = {}
+    reports: dict[str, list[Path]] = {}
+    buffers: list[frozenset[Place]] = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if is_network(path):
             text = path.read_text(encoding="utf-8", errors="replace")
-            copies.setdefault(hashlib.sha256(code(text).encode()).hexdigest(), []).append(path)
-    with_source = {path.relative_to(folder).parts[0] for paths in copies.values() for path in paths}
-    for path in sorted(folder.rglob("*")):
-        # Beside a source of the same repository such a file describes that build.
-        if path.relative_to(folder).parts[0] in with_source or not path.is_file():
-            continue
-        if path.name.endswith(("c_info.json", "report.txt", "network.csv")):
-            copies.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), []).append(path)
-    return sorted(copies.values())
+            copies = sources.setdefault(_digest(code(text)), [])
+            copies.append(path)
+            if len(copies) == 1:
+                buffers.append(frozenset((n, int(o)) for n, o in _BUFFER.findall(text)))
+        elif path.name.endswith("c_info.json"):
+            network = _network_of(path)
+            if network is not None:
+                infos.setdefault(_digest(json.dumps(network, sort_keys=True)), []).append(path)
+        elif path.name.endswith("report.txt"):
+            text = read_head(path, _HEAD_BYTES).decode("utf-8", "replace")
+            date, model = _DATE.search(text), _MODEL_NAME.search(text)
+            if date and model and "--st-neural-art" in text:
+                reports.setdefault(f"{date[1]} {model[1]}", []).append(path)
+    alone = {
+        key: paths for key, paths in infos.items() if not _has_source(_places(paths[0]), buffers)
+    }
+    described = {
+        (path.relative_to(folder).parts[0], network_name(path))
+        for paths in (*sources.values(), *infos.values())
+        for path in paths
+    }
+    for paths in reports.values():
+        if not any((p.relative_to(folder).parts[0], network_name(p)) in described for p in paths):
+            # What was validated was generated before: one build.
+            alone.setdefault(f"{paths[0].parent} {network_name(paths[0])}", []).extend(paths)
+    return sorted([*sources.values(), *alone.values()])
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def network_name(path: Path) -> str:
+    """The network that a file of a build is named after: `network` of network_c_info.json."""
+    stem = path.name.partition(".")[0]
+    for ending in _ENDINGS:
+        stem = stem.removesuffix(ending)
+    return stem or path.parent.name.removeprefix("neural_art__")
+
+
+def _network_of(path: Path) -> list[Any] | None:
+    """What the files of both flavours of c_info.json have in common; None for a CPU target."""
+    try:
+        document = json.loads(path.read_bytes())
+        tools = [tool["name"] for tool in document["environment"]["tools"]]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if not any(name.startswith("ATONN") for name in tools):
+        return None
+    return [document["graphs"], [(b["name"], b["offset_start"]) for b in document["buffers"]]]
+
+
+def _places(path: Path) -> frozenset[Place]:
+    buffers = json.loads(path.read_bytes())["buffers"]
+    return frozenset((buffer["name"], buffer["offset_start"]) for buffer in buffers)
+
+
+def _has_source(places: frozenset[Place], sources: list[frozenset[Place]]) -> bool:
+    """Inputs and outputs may have other names in a source, so nearly all buffers are enough."""
+    return any(len(places & source) >= 0.95 * len(source) > 0 for source in sources)
 
 
 def code(text: str) -> str:

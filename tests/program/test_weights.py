@@ -54,6 +54,15 @@ def test_any_name_beside_the_source_if_the_size_fits(name: str, bare: Path, buil
     assert found.notes == (f"weights of octoFlash: {name}, the file of {size:,} bytes",)
 
 
+@pytest.mark.parametrize("folder", ["Binary", "Binaries"])
+def test_an_image_to_be_flashed_that_has_the_size(folder: str, bare: Path, build: Path) -> None:
+    flashed = bare.parents[2] / folder
+    flashed.mkdir()
+    shutil.copy(build / NAME, flashed / "aed_weights.bin")
+    (flashed / "se_weights.bin").write_bytes(b"\1" * 100)
+    check(read_program(bare), build)
+
+
 def test_a_file_of_another_size_is_not_taken(bare: Path, build: Path) -> None:
     (bare / "network_data.bin").write_bytes((build / NAME).read_bytes() + b"\1")
     assert read_program(bare).missing_weights()

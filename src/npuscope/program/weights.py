@@ -31,6 +31,7 @@ _PACKED = (".c", ".hex", ".o", ".elf")
 _PLAIN = (".raw", ".bin")
 # A project keeps its images above the folder of the source (Appli/X-CUBE-AI/App).
 _LEVELS_UP = 4
+_FLASHED = ("Binary", "Binaries")  # the images of the vendor's applications
 _HEAD_BYTES = 4096
 _PADDING = 64
 
@@ -99,11 +100,12 @@ class WeightSearch(Struct, frozen=True):
         return next((image for image in parts if image and len(image) >= size), b"")
 
     def _fitting(self, pool: Pool, size: int) -> Path | None:
-        """A file that ends with the last parameter: to the byte under any name beside the source,
-        maybe padded under the compiler's own name above it. Of two different ones neither is
-        taken."""
-        beside = [f for f in self.files if f.suffix.lower() in _PLAIN]
+        """A file that ends with the last parameter: to the byte under any name beside the source
+        or among the images to be flashed, maybe padded under the compiler's own name above it. Of
+        two different ones neither is taken."""
         folders = self.source.resolve().parents[1 : _LEVELS_UP + 1]
+        flashed = (f for above in folders for name in _FLASHED for f in (above / name).glob("*"))
+        beside = [f for f in (*self.files, *flashed) if f.suffix.lower() in _PLAIN]
         stem = f"{self.source.stem}_atonbuf.{pool.file_name}"
         above = [folder / f"{stem}{suffix}" for folder in folders for suffix in _PLAIN]
         for files, padding in ((beside, 1), (above, _PADDING)):

@@ -11,7 +11,7 @@ import pytest
 from compiler.nets import MACHINES, Net, compiled, sample
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError
-from npuscope.graph.model import Graph
+from npuscope.graph.model import Attrs, DType, Graph
 from npuscope.program.calls import unknown_ops
 from npuscope.program.code_files import blob_arrays, pool_images, without_blobs
 from npuscope.program.model import Epoch, EpochKind, Program
@@ -224,3 +224,39 @@ def test_relative_pools_without_their_symbols(tmp_path: Path) -> None:
         f"{path}: pools without a fixed address: 1, symbols declared for them: 0\n"
         "  hint: the file is truncated or edited, or holds the bytes of a pool and no network"
     )
+
+
+def test_slopes_in_floats_of_a_prelu_of_integers(tmp_path: Path) -> None:
+    """As a compiler of 2.1 writes it: the slopes have no scale."""
+    net = Net(6)
+    x = net.input((1, 4, 4, 8), None)
+    slopes = np.linspace(-0.5, 1.2, 8, dtype=np.float32).reshape(1, 1, 8)
+    net.op("PRelu", (x, net.constant(slopes)), Attrs(), net.shape(x), None, DType.FLOAT32)
+    program = compiled(net.graph(), "3.0")
+    text = network_c_text(program, MACHINES["3.0"])
+    text = re.sub(
+        r"/\* call=.*?\*/|#if defined\(NPUSCOPE_KERNELS\)\n  static.*?#else", "", text, flags=re.S
+    )
+    before = re.search(r"(?=Activ_sw_info (\w+) = \{)", text)
+    assert before
+    scales = "static const float a[] = { 0.1 }; static const float b[] = { 0.05 };"
+    zeros = "static const int8_t c[] = { 3 }; static const int8_t d[] = { -4 };"
+    fields = ".operand_s.mem.start_offset = NULL, .operand_zp.mem.start_offset = NULL,"
+    named = zip(["is", "izp", "os", "ozp"], "acbd", strict=True)
+    fields += "".join(f".{n}.mem.start_offset = {v}, .{n}.dim.num_elem = 1," for n, v in named)
+    head, tail = text[: before.start()], text[before.start() :]
+    body, end = tail.split("};", 1)
+    for side in ("input", "output"):
+        for axis, step in zip("bhwc", (128, 32, 8, 1), strict=True):
+            body = re.sub(rf"(general\.{side}\.stride\.{axis} =) \d+", rf"\1 {step}", body)
+    body = body.replace("Activ_sw_info", "Activ_integer_sw_info") + fields
+    end = end.replace("ll_sw_forward_activ(", "ll_sw_forward_activ_integer(", 1)
+    path = tmp_path / "network.c"
+    path.write_text(f"{head}{scales} {zeros} {body}}};{end}", encoding="utf-8")
+    found = read_network_c(path, images(program)).program
+    (call,) = (epoch.call for epoch in found.epochs if epoch.call)
+    buffers = found.buffer_map()
+    sides = [buffers[name] for name in (*call.inputs, *call.outputs)]
+    assert [side.is_float for side in sides] == [False, True, False]
+    assert [side.nbits for side in sides] == [8, 32, 8]
+    assert dict(call.args)["numerics"] == "qdq"  # floats between, rounded to even

@@ -72,8 +72,10 @@ def _function(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
         )
         return "Clip", (), (("low", low), ("high", high), *_LITERT)
     if word == "PRELU":
-        slopes = reader.operand(info, "operand", 2, _second_quant(reader, info, quantized))
-        return "PRelu", (slopes,), _LITERT
+        quant = _second_quant(reader, info, quantized)
+        # LiteRT has no kernel for integers with slopes in floats.
+        numerics = _QDQ if quantized and quant is None else _LITERT
+        return "PRelu", (reader.operand(info, "operand", 2, quant),), numerics
     kernel = _op(info)
     numbers = ((name, _float(info, name)) for name in support(kernel).numbers)
     return kernel, (), (*numbers, *_LITERT)
@@ -87,7 +89,10 @@ def _arithmetic(reader: SoftwareReader, info: Struct, quantized: bool) -> Meanin
 
 
 def _second_quant(reader: SoftwareReader, info: Struct, quantized: bool) -> Quant | None:
-    return reader.quant(info, "operand_s", "operand_zp") if quantized else None
+    """None is a float: a PReLU of integers may have slopes in floats, which have no scale."""
+    if not quantized or info.fields.get("operand_s.mem.start_offset") in ("NULL", 0):
+        return None
+    return reader.quant(info, "operand_s", "operand_zp")
 
 
 def _pool(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
