@@ -32,7 +32,7 @@ def board_json(board: Listening) -> dict[str, Any]:
 
 def view_text(address: str, *, models: Sequence[str]) -> str:
     number = counted(len(models), "model")
-    return f"{address}: {number}, reachable from this computer only\n  Ctrl-C stops it"
+    return f"{address}\n  {number}, reachable from this computer only; Ctrl-C stops it"
 
 
 def view_json(address: str) -> dict[str, Any]:

@@ -75,14 +75,13 @@ function ruleGroup(findings, place) {
 // How often, what it takes now, and what a change would save.
 function groupText(findings, gain) {
   const cost = findings.reduce((sum, finding) => sum + (finding.cost || 0), 0);
-  return [
+  const figures = [
     findings.length === 1 ? "once" : `${findings.length} times`,
     cost >= 0.0005 ? `takes ${ms(cost)} ms (${percent(cost, data.total_ms)})` : "",
     gain >= 0.0005 ? `a change saves up to ${ms(gain)} ms` : "",
-    findings[0].confidence,
-  ]
-    .filter(Boolean)
-    .join(", ");
+  ].filter(Boolean);
+  // How sure the rule is says nothing about the saving: it stands apart.
+  return `${figures.join(", ")} · ${findings[0].confidence} rule`;
 }
 
 // The same advice for every case is given once.
