@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,12 @@ def spellings(options: tuple[Option, ...]) -> set[str]:
     return own | {f"--no-{s.removeprefix('--')}" for s in own} | {"--help", "--version"}
 
 
-def messages() -> Iterator[tuple[str, str]]:
+@cache
+def messages() -> tuple[tuple[str, str], ...]:
+    return tuple(_messages())
+
+
+def _messages() -> Iterator[tuple[str, str]]:
     """String constants of the sources that are not docstrings, with their place."""
     for path in sorted(SOURCES.rglob("*.py")):
         if path.parent.name == "options":
