@@ -31,7 +31,7 @@ from npuscope.machine.model import Machine
 from npuscope.ops.run import run
 from npuscope.program.model import EpochKind, Program
 from npuscope.program.modes import Simd
-from npuscope.program.units import Convacc
+from npuscope.program.units import Convacc, PoolUnit
 from npuscope.sim.run import execute
 
 LIMITS = {"CONVACC": 4, "ARITH": 4, "ACTIV": 2, "POOL": 2, "STRENG": 10}
@@ -311,6 +311,23 @@ def test_a_pool_from_memory_works_in_frames_of_eight(channels: int) -> None:
     net.max_pool(net.input((1, 8, 8, channels)))
     _, groups = scheduled(net.graph(), MACHINES["4.0"])
     assert groups[0].frames["maxpool"] <= 8
+
+
+def test_a_pool_of_long_lines_takes_fewer_channels() -> None:
+    """Lines of all channels of a frame lie in the unit: 648 columns leave room for three, and the
+    convolution in front, which makes frames of eight, has an epoch of its own."""
+    net = Net()
+    net.max_pool(net.conv(net.input((1, 1, 648, 64)), 64, (1, 3)), (1, 2), (1, 2))
+    graph = net.graph()
+    assert epochs(graph, "4.0")[-1] == ("MaxPool",)
+    program = compiled(graph, "4.0")
+    units = [
+        unit for epoch in program.epochs for group in epoch.groups or () for unit in group.units
+    ]
+    (pool,) = (unit for unit in units if isinstance(unit, PoolUnit))
+    assert pool.inputX * pool.batchSize <= 2048
+    found, wanted = execute(program, sample(graph)).outputs, run(graph, sample(graph))
+    assert max(np.abs(found[n].astype(int) - wanted[n]).max() for n in graph.outputs) <= 1
 
 
 # Epochs of one stage

@@ -23,6 +23,7 @@ from npuscope.geometry.tiling import (
     Tiling,
     choose_tiling,
     depthwise_tiling,
+    pool_limit,
 )
 from npuscope.program.modes import Simd
 
@@ -414,3 +415,20 @@ def test_pipes_of_public_builds(name: str, generation: str) -> None:
 def test_long_lines_cut_whole_words_of_two_channels(width: int, mode: ConvMode, group: int) -> None:
     tiling = depthwise_tiling(48, (3, 3), (2, 2), BYTES, MACHINES["4.0"], (361, width))
     assert (tiling.mode, tiling.kernels, tiling.depth) == (mode, group, group)
+
+
+@pytest.mark.parametrize(
+    ("window", "width", "depth"),
+    [((1, 1), 4095, 16), ((1, 1), 8400, 4), ((1, 3), 16384, 2), ((1, 1), 65535, 1)],
+)
+def test_a_line_of_a_one_row_kernel_fits_the_width_register(
+    window: tuple[int, int], width: int, depth: int
+) -> None:
+    """Its 16 bits count the values of a line: columns times channels of the tile."""
+    shape = ConvShape(16, 1, window, (4, width), (4, width))
+    assert choose_tiling(shape, WORDS, MACHINES["4.0"], O0).depth == depth
+
+
+@pytest.mark.parametrize(("width", "channels"), [(256, 8), (257, 7), (648, 3), (2048, 1)])
+def test_lines_of_a_pool_fit_its_buffer(width: int, channels: int) -> None:
+    assert pool_limit(width, MACHINES["4.0"]) == channels

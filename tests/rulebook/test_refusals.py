@@ -86,10 +86,14 @@ def float_mean(quantized: bool) -> Graph:
 
 
 def pool(
-    kind: str, window: tuple[int, int], strides: tuple[int, int] = (1, 1), pad: int = 0
+    kind: str,
+    window: tuple[int, int],
+    strides: tuple[int, int] = (1, 1),
+    pad: int = 0,
+    shape: tuple[int, ...] = (1, 20, 20, 4),
 ) -> Graph:
     net = Net()
-    x = net.input((1, 20, 20, 4))
+    x = net.input(shape)
     make = net.max_pool if kind == "MaxPool" else net.average_pool
     make(x, window, strides, (pad,) * 4)
     return net.graph()
@@ -248,6 +252,18 @@ CASES = [
         "window (5, 5), limit 3",
         lambda: pool("AveragePool", (5, 5)),
         lambda: pool("AveragePool", (20, 20)),
+    ),
+    Case(
+        "NA-POOL-LINES",
+        "width 2049, limit 2048",
+        lambda: pool("MaxPool", (1, 2), shape=(1, 1, 2049, 4)),
+        lambda: pool("MaxPool", (1, 2), shape=(1, 1, 2048, 4)),
+    ),
+    Case(
+        "NA-POOL-LINES",
+        "width 2049, limit 2048",
+        lambda: mean((1, 2), (1, 1, 2049, 4)),
+        lambda: mean((1, 2), (1, 1, 2048, 4)),
     ),
     Case(
         "NA-POOL-STRIDE",

@@ -29,7 +29,7 @@ from npuscope.compiler.stages import (
     Value,
 )
 from npuscope.geometry.divisors import largest_divisor
-from npuscope.geometry.tiling import ConvMode
+from npuscope.geometry.tiling import ConvMode, pool_limit
 from npuscope.machine.model import Machine
 from npuscope.program.modes import Simd
 
@@ -89,7 +89,7 @@ def output_frame(group: StageGroup, stage: Stage, machine: Machine) -> int:
         return largest_divisor(stage.output.channels, min(met))
     channels = max((value.part for value in stage.inputs), default=0) or stage.output.channels
     if isinstance(stage, PoolStage):
-        return largest_divisor(channels, machine.pool.max_fused_channels)
+        return largest_divisor(channels, pool_limit(stage.inputs[0].shape[1], machine))
     return channels
 
 
@@ -328,7 +328,8 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
         whole = stage.seen == value.shape[:2]
         return once and words and whole and tiling.pipe == 1 and tiling.depth == frame
     if isinstance(stage, PoolStage):
-        return frame <= machine.pool.max_fused_channels and _pool_joins(stage, group, machine)
+        fits = frame <= pool_limit(value.shape[1], machine)
+        return fits and _pool_joins(stage, group, machine)
     if value.shape != stage.output.shape:
         return False  # a vector is broadcast from memory
     # 16-bit sums in memory lie in the frames in which they were made.

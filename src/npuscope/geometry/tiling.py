@@ -25,6 +25,7 @@ FREE_ZERO_POINTS = (0, -128)
 # YOLOs of 3.0 and 4.0, six networks; against it: two st_resnets, 6 % too slow with it].
 _RELEASES = {Simd.S16X8: 1}
 _RELEASES_OTHERS = 3
+_LONGEST_LINE = 65535  # values of a line, all channels of a tile: what the width register counts
 _INFLATED_GROUP = 8  # channels of a depthwise layer whose kernels 2.x stores as one dense group
 
 
@@ -149,7 +150,7 @@ def depthwise_tiling(
         mode = ConvMode.DSS2 if pairs and channels % 2 == 0 else mode
         group = _balanced_group(channels, window, size, mode, simd, machine)
     pair = 2 if mode is ConvMode.DSS2 else 1
-    while group > 1 and window[0] > 1 and group * size[1] > machine.convacc.line_buffer_elements:
+    while group > 1 and group * size[1] > _line_room(window, machine):
         if group == pair:  # lines too long even for one word of two channels
             mode, pair = ConvMode.DEPTHWISE, 1
         group, depth = pair * largest_divisor(channels // pair, max(1, group // pair - 1)), 0
@@ -200,14 +201,27 @@ def tile_limit(shape: ConvShape, mode: ConvMode, simd: Simd, machine: Machine) -
     wide = shape.window[1] > limits.max_kernel_width
     if mode is ConvMode.DENSE:
         limit = dense_limit(simd, machine, wide)
-        # A kernel of several rows keeps lines of the map: their width bounds the depth.
-        lines = limits.line_buffer_elements // shape.in_size[1]
-        return TileLimit(limit.kernels, max(1, min(limit.depth, lines)))
-    if mode is ConvMode.ROW:
+        depth = limit.depth
+    elif mode is ConvMode.ROW:
         limit = limits.tiles["wide_row" if wide else "row"]
         depth = limit.weights // (limit.kernels * shape.window[1])
-        return TileLimit(limit.kernels, max(1, depth))
-    return limits.tiles[mode.value]
+    else:
+        limit = limits.tiles[mode.value]
+        depth = limit.depth
+    in_line = _line_room(shape.window, machine) // shape.in_size[1]
+    return TileLimit(limit.kernels, max(1, min(depth, in_line)))
+
+
+def _line_room(window: tuple[int, int], machine: Machine) -> int:
+    """Values of one line: a kernel of several rows keeps lines of the map in the unit, one of a
+    single row works on the stream as it comes."""
+    return machine.convacc.line_buffer_elements if window[0] > 1 else _LONGEST_LINE
+
+
+def pool_limit(width: int, machine: Machine) -> int:
+    """Most channels that a pool takes together: lines of all of them lie in the unit's buffer."""
+    limits = machine.pool
+    return max(1, min(limits.max_fused_channels, limits.line_buffer_elements // width))
 
 
 def _base_pipe(

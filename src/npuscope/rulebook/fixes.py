@@ -306,6 +306,7 @@ SMALLER_STRIDE = FixTemplate(
 FOLD_WIDTH = FixTemplate(
     "fold-width", "fold the width into rows or channels, or use a one-row kernel"
 )
+FOLD_POOL_WIDTH = FixTemplate("fold-pool-width", "fold the width into rows or channels")
 POOL_INSTEAD = FixTemplate("pool-instead", "use pooling or strides to enlarge the receptive field")
 TWO_KERNELS = FixTemplate(
     "two-kernels", "use two shorter kernels, such as 4x1 with stride 4 and 2x1"

@@ -44,6 +44,21 @@ def window_fits(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     return refusal("window $window", limit, window=window) if max(window) > limit else None
 
 
+@refuse(
+    "NA-POOL-LINES",
+    "Lines wider than the line buffer of the pooling unit",
+    ops=("MaxPool", "AveragePool", "Mean"),
+    cause="The pooling unit keeps lines of the map; one channel of this line does not fit.",
+    fixes=(fixes.FOLD_POOL_WIDTH,),
+)
+def lines_fit_the_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
+    """One channel of one line is wider than the line buffer."""
+    shape, limit = graph.first_input(op).shape, machine.pool.line_buffer_elements
+    if len(shape) != 4 or shape[2] <= limit:
+        return None
+    return refusal("width $width", limit, width=shape[2])
+
+
 @lint(
     "LINT-POOL-WINDOW",
     "Pooling window that cannot be tiled",

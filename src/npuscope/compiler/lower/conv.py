@@ -41,6 +41,7 @@ from npuscope.geometry.tiling import (
     dense_limit,
     depthwise_tiling,
     grouped_tiling,
+    pool_limit,
 )
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Op
@@ -90,7 +91,7 @@ def _emit_layer(context: Lowering, op: Op, attrs: ConvAttrs, kernel: ConvKernel)
     scaling = layer_scaling(context.graph, op, source, output)
     max_kernels = 0
     if context.machine.generation.shrink_tile_for_pool and pool_follows(context, op):
-        max_kernels = context.machine.pool.max_fused_channels
+        max_kernels = pool_limit(output.shape[1], context.machine)
     frame = streamed_frame(context, features)
     layer = ConvLayer(op, features, simd, fsub, kernel, attrs, output, scaling, max_kernels, frame)
     if op.kind == "Conv2D" and moves_pixels(context.graph, op, context.machine):
