@@ -463,6 +463,13 @@ def test_six_pieces_go_in_pairs() -> None:
     assert pieces == [2, 2, 2, 0, 0]
 
 
+def test_six_depthwise_pieces_are_added_up_as_they_are_made() -> None:
+    """One 16-bit sum is stored; the RAM of a published network has room for three at most."""
+    epochs = epochs_of(0, (7, 7), 1, -1)
+    assert [sum(rows > 0 for rows in epoch) for epoch in epochs] == [4, 2]
+    assert sum(epochs, ()).count(-1) == 5
+
+
 # The other scheduler, and the version before 2.2: MoveNet as built with --Oalt-sched at 2.1
 
 
