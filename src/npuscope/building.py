@@ -342,12 +342,17 @@ def unstated_memories(options: ReadOptions) -> tuple[str, ...]:
         return ()
     if any(key.startswith("paths.") for key in values):
         return ()
-    stated = {"flash": options.get("flash"), "psram": options.get("psram")}
-    return tuple(name for name, value in stated.items() if value is None and name not in values)
+    return tuple(name for name in ("flash", "psram") if not _is_stated(name, options))
+
+
+def _is_stated(name: str, options: ReadOptions) -> bool:
+    """A set-up has an option of its own, and is a value of the machine."""
+    return options.get(name) is not None or name in (options.get("overrides") or {})
 
 
 def _of_board(options: ReadOptions, placed: bool) -> Mapping[str, object]:
-    """Clocks, roads and pools of the board; pools of a placed program or of a file stay."""
+    """Clocks, roads and pools of the board; pools of a placed program or of a file stay, and so
+    does external RAM that the board lacks where an option says how it is driven."""
     name = options.get("board")
     if name is None:
         return {}
@@ -355,8 +360,11 @@ def _of_board(options: ReadOptions, placed: bool) -> Mapping[str, object]:
 
     board = board_named(name)
     settings = plain_overrides(board.settings, DEFAULT_MACHINE, None)
-    stated = placed or options.get("mpool") or options.get("art_profile")
-    return settings if stated else {**settings, **board.pools}
+    if placed or options.get("mpool") or options.get("art_profile"):
+        return settings
+    added = not board.psram_kib and _is_stated("psram", options)
+    pools = {key: size for key, size in board.pools.items() if size or not added}
+    return {**settings, **pools}
 
 
 def _with_vendor_files(options: ReadOptions) -> Machine:
