@@ -313,6 +313,15 @@ def test_a_pool_from_memory_works_in_frames_of_eight(channels: int) -> None:
     assert groups[0].frames["maxpool"] <= 8
 
 
+@pytest.mark.parametrize(("generation", "channels"), [("3.0", 1), ("4.0", 1), ("open", 8)])
+def test_a_padded_pool_takes_single_channels(generation: str, channels: int) -> None:
+    """As registers of a public build of 3.0: a convolution of one channel pads what it reads."""
+    net = Net()
+    net.max_pool(net.input((1, 8, 8, 16)), (3, 3), (2, 2), (0, 0, 1, 1))
+    (group,) = scheduled(net.graph(), MACHINES[generation])[1]
+    assert group.frames["maxpool"] == channels
+
+
 # Epochs of one stage
 
 
