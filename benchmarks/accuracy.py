@@ -37,6 +37,7 @@ from npuscope.machine.set_keys import machine_keys, with_overrides
 from npuscope.ops.images import Coordinates, ResizeAttrs, ResizeMode
 from npuscope.ops.table import total_macs
 from npuscope.profiling import interval
+from npuscope.profiling.facts import SIZE_ERRORS
 from npuscope.profiling.model import MemoryUse
 from npuscope.profiling.run import Retimer, retimer
 from npuscope.structs import replace
@@ -328,36 +329,59 @@ def _family_weights(rows: list[Row]) -> np.ndarray:
     return np.array([1 / count[row["family"]] / len(count) for row in rows])
 
 
+# Of what a large part of the time is: the interval is wide for it.
 KINDS = {
     "external RAM": lambda of: of.external + of.external_calls,
     "unmeasured kernels": lambda of: of.unmeasured,
+    "kernels in pieces": lambda of: of.pieces,
     "CPU": lambda of: of.cpu,
     "no convolution": lambda of: of.combining,
 }
-LARGE_PART = {"external RAM": 0.05, "unmeasured kernels": 0.05, "CPU": 0.10, "no convolution": 0.15}
+LARGE_PART = {"CPU": 0.10, "no convolution": 0.15}
+OTHER_PART = 0.05
+CLASSES = ("plain", *KINDS)
 
 
-def _kind(of: interval.Contents) -> str:
-    """The first part that is large: it is what the interval is wide for."""
-    return next((name for name, part in KINDS.items() if part(of) > LARGE_PART[name]), "plain")
+def _kinds(of: interval.Contents) -> set[str]:
+    """A row counts in each class of which it has much; "plain" if there is none."""
+    large = {name for name, part in KINDS.items() if part(of) > LARGE_PART.get(name, OTHER_PART)}
+    return large or {"plain"}
 
 
 def _interval_sections(rows: list[Row]) -> Iterator[str]:
-    """By kind of network: how many left-out predictions the interval held, and on which side."""
-    yield "\n## The interval by kind of network, families left out"
+    """By class: how often left-out predictions and sizes were inside, and which side was missed."""
+    yield "\n## What the ranges hold, families left out"
     heads = ("much of the time", "rows", "holds", "too fast", "too slow", "mean width")
-    names = ("all", "plain", *KINDS)
-    yield from _table(heads, (_interval_cells(name, rows) for name in names))
+    classes = {name: [row for row in rows if name in _kinds(row["contents"])] for name in CLASSES}
+    filled = {name: some for name, some in {"all": rows, **classes}.items() if some}
+    yield from _table(heads, (_interval_cells(*one) for one in filled.items()))
+    heads = ("size", "version", "stated", "rows", "holds", "exact")
+    yield from _table(heads, _size_range_rows(rows))
 
 
-def _interval_cells(name: str, rows: list[Row]) -> Cells:
-    own = [row for row in rows if name in ("all", _kind(row["contents"]))]
+def _interval_cells(name: str, own: list[Row]) -> Cells:
     out = [row for row in own if not row["left_out_inside"]]
     late = sum(row["left_out_ms"] < row["published_ms"] for row in out)
     widths = np.array([interval.sides(row["contents"]) for row in own])
     faster, slower = widths.mean(axis=0)
     holds = f"{1 - len(out) / len(own):.0%}"
     return name, len(own), holds, late, len(out) - late, f"-{faster:.0%} to +{slower:.0%}"
+
+
+def _size_range_rows(rows: list[Row]) -> Iterator[Cells]:
+    for name, (less, more) in SIZE_ERRORS.items():
+        key = "weights_flash_kib" if name == "weights" else "internal_ram_kib"
+        known = [row for row in rows if row[f"published_{key}"] is not None and _is_of(row, name)]
+        for version in dict.fromkeys(row["stedgeai"] for row in known):
+            own = [row for row in known if row["stedgeai"] == version]
+            ratios = [row[f"published_{key}"] / row[key] - 1 for row in own]
+            holds = mean(-less <= ratio <= more for ratio in ratios)
+            exact = sum(_is_exact(row, key) for row in own)
+            yield name, version, f"-{less:.0%} to +{more:.0%}", len(own), f"{holds:.0%}", exact
+
+
+def _is_of(row: Row, name: str) -> bool:
+    return name == "weights" or bool(row["external_ram_kib"]) == name.endswith("external RAM")
 
 
 # Naive predictors.
@@ -401,7 +425,9 @@ def _linear_ms(row: Row, known: list[Row]) -> float | None:
 def _page(found: dict[str, list[Row]]) -> str:
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
     after = rest.partition(MARKS[1])[2]
-    return "\n".join([before + MARKS[0], *_sections(found, COLUMNS), MARKS[1] + after])
+    everything = [row for rows in found.values() for row in _done(rows)]
+    parts = [*_sections(found, COLUMNS), *_interval_sections(everything)]
+    return "\n".join([before + MARKS[0], *parts, MARKS[1] + after])
 
 
 def _sections(found: dict[str, list[Row]], columns: dict[str, str]) -> Iterator[str]:
@@ -490,9 +516,13 @@ def _errors(rows: list[Row], key: str, published: str) -> list[float]:
 def _size_cells(name: str, rows: list[Row]) -> Cells:
     published = f"published_{name}"
     known = [row for row in rows if row[published] is not None]
-    exact = sum(abs(row[name] - row[published]) < 0.01 for row in known)  # the table's rounding
+    exact = sum(_is_exact(row, name) for row in known)
     errors = _errors(known, name, published)
     return name, f"{exact} of {len(known)}", _spread(errors), _bias(errors)
+
+
+def _is_exact(row: Row, name: str) -> bool:
+    return abs(row[name] - row[f"published_{name}"]) < 0.01  # the table's rounding
 
 
 def _by(key: str, rows: list[Row]) -> Iterator[Cells]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from npuscope.bounded_file import opened
 from npuscope.collector import without_collector
-from npuscope.errors import FileError, ModelError, UsageError
+from npuscope.errors import ModelError, UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import (
@@ -248,6 +248,8 @@ def _build(source: Source, options: Options) -> Build:
         raise UsageError("a model brings its weights", where="--weights", hint=_NOT_FOR_MODELS)
     machine = machine_for(options)
     if not isinstance(source, Graph) and Path(source).suffix.lower() == ".txt":
+        from npuscope.program.generate_report.floor import refuse_report
+
         refuse_report(Path(source), machine)
     start = time.perf_counter()
     graph = read_graph(source, options)
@@ -271,32 +273,6 @@ def _build(source: Source, options: Options) -> Build:
     path = Path(source)
     program = replace(program, model_file=path.name, model_md5=md5(path))
     return Build(graph, machine, program)
-
-
-def refuse_report(path: Path, machine: Machine) -> None:
-    """A generate report has sizes and epochs; a time only as a floor of what they need."""
-    from npuscope.program.generate_report.reader import read_generate_report
-
-    report = read_generate_report(path)
-    if report.counts is None or report.total is None:
-        return
-    epochs = report.counts.total - report.counts.software
-    sizes = {pool.name: pool.weights.amount.bytes for pool in report.pools}
-    pools = {memory.name: memory for memory in machine.pools}
-    ways = (
-        size * machine.cycles_per_byte(pools[name].path)
-        for name, size in sizes.items()
-        if name in pools
-    )
-    starts = epochs * machine.generation.control.controller_cycles
-    floor = max(starts, *ways, 0.0) / machine.clocks.npu_mhz / 1000
-    raise FileError(
-        f"is a generate report, which states no times: {report.counts.total} epochs and "
-        f"{report.total.weights.bytes:,} bytes of weights take {floor:.3g} ms at least",
-        where=str(path),
-        hint="`npuscope inspect` shows its figures; network.csv, c_info.json and network.c of the "
-        "same build can be timed",
-    )
 
 
 def machine_for(options: ReadOptions) -> Machine:
@@ -342,12 +318,17 @@ def unstated_memories(options: ReadOptions) -> tuple[str, ...]:
         return ()
     if any(key.startswith("paths.") for key in values):
         return ()
-    stated = {"flash": options.get("flash"), "psram": options.get("psram")}
-    return tuple(name for name, value in stated.items() if value is None and name not in values)
+    return tuple(name for name in ("flash", "psram") if not _is_stated(name, options))
+
+
+def _is_stated(name: str, options: ReadOptions) -> bool:
+    """A set-up has an option of its own, and is a value of the machine."""
+    return options.get(name) is not None or name in (options.get("overrides") or {})
 
 
 def _of_board(options: ReadOptions, placed: bool) -> Mapping[str, object]:
-    """Clocks, roads and pools of the board; pools of a placed program or of a file stay."""
+    """Clocks, roads and pools of the board; pools of a placed program or of a file stay, and so
+    does external RAM that the board lacks where an option says how it is driven."""
     name = options.get("board")
     if name is None:
         return {}
@@ -355,8 +336,11 @@ def _of_board(options: ReadOptions, placed: bool) -> Mapping[str, object]:
 
     board = board_named(name)
     settings = plain_overrides(board.settings, DEFAULT_MACHINE, None)
-    stated = placed or options.get("mpool") or options.get("art_profile")
-    return settings if stated else {**settings, **board.pools}
+    if placed or options.get("mpool") or options.get("art_profile"):
+        return settings
+    added = not board.psram_kib and _is_stated("psram", options)
+    pools = {key: size for key, size in board.pools.items() if size or not added}
+    return {**settings, **pools}
 
 
 def _with_vendor_files(options: ReadOptions) -> Machine:

@@ -145,7 +145,9 @@ def test_a_model_is_compiled_for_the_board(
     assert seen == [{"board": NUCLEO, "npu_mhz": 1000.0}]
     text = capsys.readouterr().out
     assert f"npuscope compile net.tflite -o st_ai_output --board {NUCLEO}" in text
-    assert f"npuscope profile --connect serial st_ai_output --board {NUCLEO}" in text
+    assert (
+        f"npuscope profile --connect serial st_ai_output --board {NUCLEO} --npu-mhz 1000\n" in text
+    )
     assert "ms predicted" in text
 
 
@@ -160,6 +162,9 @@ def test_a_build_for_memory_that_the_board_lacks(tmp_path: Path, capsys: Capture
     told = capsys.readouterr().err
     assert f"bytes of xSPI1 at 0x90000000, and {NUCLEO} has none there" in told
     assert f"npuscope compile MODEL --board {NUCLEO}" in told
+    # Somebody's has external RAM.
+    assert main(["deploy", folder, "--board", NUCLEO, "--psram", "hexa-dtr-200"]) == 0
+    assert f"{folder} --board {NUCLEO} --psram hexa-dtr-200\n" in capsys.readouterr().out
 
 
 def test_nobody_at_the_switches(

@@ -330,6 +330,15 @@ def test_a_pool_of_long_lines_takes_fewer_channels() -> None:
     assert max(np.abs(found[n].astype(int) - wanted[n]).max() for n in graph.outputs) <= 1
 
 
+@pytest.mark.parametrize(("generation", "channels"), [("3.0", 1), ("4.0", 1), ("open", 8)])
+def test_a_padded_pool_takes_single_channels(generation: str, channels: int) -> None:
+    """As registers of a public build of 3.0: a convolution of one channel pads what it reads."""
+    net = Net()
+    net.max_pool(net.input((1, 8, 8, 16)), (3, 3), (2, 2), (0, 0, 1, 1))
+    (group,) = scheduled(net.graph(), MACHINES[generation])[1]
+    assert group.frames["maxpool"] == channels
+
+
 # Epochs of one stage
 
 
@@ -478,6 +487,13 @@ def test_six_pieces_go_in_pairs() -> None:
     """Five 16-bit sums are alive at most, which is the external RAM of a published network."""
     pieces = [sum(rows > 0 for rows in epoch) for epoch in epochs_of(16, (7, 7), 1, -1)]
     assert pieces == [2, 2, 2, 0, 0]
+
+
+def test_six_depthwise_pieces_are_added_up_as_they_are_made() -> None:
+    """One 16-bit sum is stored; the RAM of a published network has room for three at most."""
+    epochs = epochs_of(0, (7, 7), 1, -1)
+    assert [sum(rows > 0 for rows in epoch) for epoch in epochs] == [4, 2]
+    assert sum(epochs, ()).count(-1) == 5
 
 
 # The other scheduler, and the version before 2.2: MoveNet as built with --Oalt-sched at 2.1

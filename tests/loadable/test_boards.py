@@ -58,6 +58,8 @@ def test_a_board_sets_clocks_roads_and_pools_at_once() -> None:
     ("option", "value", "seen"),
     [
         ("flash", "octo-dtr-200", lambda m: set_up_of(m, "flash") == "octo-dtr-200"),
+        ("psram", "hexa-dtr-200", lambda m: m.memory("hyperRAM").size_bytes == 32 * 2**20),
+        ("overrides", {"psram": "octo-dtr-200"}, lambda m: m.memory("hyperRAM").size_bytes),
         ("npu_mhz", 1000.0, lambda m: m.clocks.npu_mhz == 1000 and m.clocks.mcu_mhz == 600),
         ("overrides", {"pools.hyperRAM.size_kib": 64}, lambda m: m.memory("hyperRAM").size_bytes),
         ("overrides", {"clock_mode": "nominal"}, lambda m: m.clocks.npu_mhz == 800),

@@ -200,4 +200,4 @@ def test_only_sizes_that_another_compiler_will_make_have_an_error():
         assert not program_facts(program, machine, None).memory.known_error
     small = load_machine(overrides={f"pools.{name}.size_kib": 0 for name in VIRTUAL.subpools})
     program = compile_graph(graph, small)
-    assert "RAM ±35%" in program_facts(program, small, graph).memory.known_error
+    assert "RAM -15% to +50%" in program_facts(program, small, graph).memory.known_error

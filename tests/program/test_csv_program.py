@@ -63,5 +63,9 @@ def test_another_table_is_refused(tmp_path: Path) -> None:
 def test_a_generate_report_gives_a_floor(tmp_path: Path) -> None:
     npuscope.compile(demo_graph(), tmp_path / "net")
     (report,) = (tmp_path / "net").glob("*_generate_report.txt")
-    with pytest.raises(FileError, match=r"states no times: \d+ epochs and [\d,]+ bytes of weights"):
+    stated = r"states no times: \d+ epochs and [\d,]+ bytes of weights take .* at least"
+    with pytest.raises(FileError, match=f"{stated} with flash octo-dtr-200"):
         npuscope.estimate(report)
+    with pytest.raises(FileError, match=stated) as told:
+        npuscope.estimate(report, board="nucleo-n657x0-q")
+    assert "with flash" not in told.value.message

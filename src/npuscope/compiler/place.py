@@ -315,7 +315,8 @@ def _refuse(buffers: list[Buffer], pools: list[Pool]) -> None:
         f"the network does not fit: '{largest.name}' needs {largest.size_bytes:,} bytes and no "
         f"pool has room (largest pool {room:,} bytes; {len(buffers)} buffers do not fit)",
         where="pools",
-        hint="use pools with external RAM (the default pools have hyperRAM), or a smaller input",
+        hint="use pools with external RAM (the default pools have hyperRAM; a board without it may "
+        "get some: --psram NAME), or a smaller input",
     )
 
 

@@ -89,8 +89,15 @@ def output_frame(group: StageGroup, stage: Stage, machine: Machine) -> int:
         return largest_divisor(stage.output.channels, min(met))
     channels = max((value.part for value in stage.inputs), default=0) or stage.output.channels
     if isinstance(stage, PoolStage):
-        return largest_divisor(channels, pool_limit(stage.inputs[0].shape[1], machine))
+        return largest_divisor(channels, _pooled_channels(stage, machine))
     return channels
+
+
+def _pooled_channels(stage: PoolStage, machine: Machine) -> int:
+    """Of a pool that reads memory: where it has an epoch of its own because it is padded, a
+    convolution of one channel pads what it reads [code: OSNet, 3.0]."""
+    alone = any(stage.pads) and not machine.generation.joins_padded_pools
+    return 1 if alone else pool_limit(stage.inputs[0].shape[1], machine)
 
 
 def schedule(lowered: Lowered, machine: Machine, alternative: bool = False) -> list[StageGroup]:

@@ -87,14 +87,18 @@ class PieceOrder(Enum):
     PAIRS = "pairs"  # the same, but never more than two an epoch
     SERIES = "series"  # the same, one an epoch: parts of the channels, cut by passes
     CHAIN = "chain"  # one an epoch, added to the sums so far (dilated kernels)
+    SUMMED = "summed"  # as many an epoch as units allow, each added to the sums so far
 
     @classmethod
-    def of(cls, pieces: int, dilated: bool) -> PieceOrder:
+    def of(cls, pieces: int, dilated: bool, summed: bool = False) -> PieceOrder:
+        """`summed`: of a kernel whose many pieces are added up as they are made."""
         if pieces == 1:
             return cls.WHOLE
         if dilated:
             return cls.CHAIN
-        return cls.FEW if pieces <= MOST_TOGETHER else cls.PAIRS
+        if pieces <= MOST_TOGETHER:
+            return cls.FEW
+        return cls.SUMMED if summed else cls.PAIRS
 
 
 class Stage(Apart, frozen=True):

@@ -50,12 +50,13 @@ class Board(Struct, frozen=True):
     def flash_end(self) -> int:
         return self.image_address + self.flash_kib * 1024
 
-    def external_end(self, address: int) -> int | None:
-        """Where the external memory at an address ends; None if the board has none there."""
+    def external_end(self, address: int, added: bool = False) -> int | None:
+        """Where the external memory at an address ends; None if the board has none there. `added`:
+        somebody gave it PSRAM, of whatever size."""
         if FLASH_START <= address < FLASH_START + _WINDOW:
             return self.flash_end
-        if self.psram_kib and PSRAM_START <= address < PSRAM_START + _WINDOW:
-            return PSRAM_START + self.psram_kib * 1024
+        if PSRAM_START <= address < PSRAM_START + _WINDOW and (self.psram_kib or added):
+            return PSRAM_START + (self.psram_kib * 1024 or _WINDOW)
         return None
 
 

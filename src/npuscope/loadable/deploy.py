@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -55,8 +55,13 @@ def recipe(
     fsbl: Path | None = None,
     application: Path | None = None,
     tool: str = PROGRAMMER,
+    set_up: Mapping[str, object] | None = None,
 ) -> tuple[DeployStep, ...]:
-    """All steps, in their order: boot loader, parameters or image, application, boot."""
+    """All steps, in their order: boot loader, parameters or image, application, boot.
+
+    `set_up`: what somebody says of the board, by option; it wins over the table.
+    """
+    set_up = set_up or {}
     entry = board_named(board)
     if tool in OTHERS and tool not in entry.tools:
         message = f"{tool} does not know the flash of {board}"
@@ -64,7 +69,7 @@ def recipe(
     steps = [DeployStep(f"set {entry.dev_mode}")]
     if fsbl is not None:
         steps += _firmware("first stage boot loader", fsbl, entry.fsbl_address, entry, tool)
-    for path, address in _data(source, board, entry):
+    for path, address in _data(source, board, entry, bool(set_up.get("psram"))):
         where = "" if address is None else f" at {address:#x}"
         steps.append(
             DeployStep(f"program {path.name}{where}", _program(path, address, entry, tool))
@@ -72,13 +77,25 @@ def recipe(
     if application is not None:
         steps += _firmware("application", application, entry.application_address, entry, tool)
     steps.append(DeployStep(f"set {entry.flash_boot}"))
-    build = (str(source), "--board", board) if source.is_dir() else ()
+    build = (str(source), *as_words({"board": board, **set_up})) if source.is_dir() else ()
     words = ("npuscope", "profile", "--connect", "serial", *build)
     steps.append(DeployStep("profile the board", words))
     return tuple(steps)
 
 
-def _data(source: Path, name: str, board: Board) -> Iterator[tuple[Path, int | None]]:
+def as_words(options: Mapping[str, object]) -> tuple[str, ...]:
+    """Options as they are written on a command line."""
+    spelled = ((f"--{name.replace('_', '-')}", value) for name, value in options.items())
+    return tuple(word for flag, value in spelled for word in (flag, _plain(value)))
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _data(
+    source: Path, name: str, board: Board, added_psram: bool
+) -> Iterator[tuple[Path, int | None]]:
     """Parameters of a build, which carry their addresses, or an image with its parameters."""
     if source.is_dir():
         files = sorted(source.glob("*_data.*.hex"))
@@ -90,7 +107,7 @@ def _data(source: Path, name: str, board: Board) -> Iterator[tuple[Path, int | N
             )
         # Parameters alone do not tell which RAM a network uses.
         if list(source.glob("*.c")):
-            refuse_missing_memory(read_program(source), name)
+            refuse_missing_memory(read_program(source), name, added_psram)
         yield from ((path, None) for path in files)
         return
     data = read_bytes(source, LOADABLE, hint="give a build folder or a NAME_rel.bin")

@@ -107,19 +107,20 @@ def _memories_of(board: str) -> FirmwareMap:
     )
 
 
-def refuse_missing_memory(program: Program, board: str) -> None:
+def refuse_missing_memory(program: Program, board: str, added_psram: bool = False) -> None:
     """A build that uses external memory which the board does not have."""
     row = board_named(board)
     for memory in memories(program):
         if memory.address < EXTERNAL_FROM:
             continue
-        end = row.external_end(memory.address)
+        end = row.external_end(memory.address, added_psram)
         if end is None or memory.address + memory.used_bytes > end:
             free = "none there" if end is None else f"memory up to {end:#010x}"
             raise TargetError(
                 f"the build needs {memory.used_bytes:,} bytes of {memory.name} at "
                 f"{memory.address:#010x}, and {board} has {free}",
-                hint=f"compile the model for it: `npuscope compile MODEL --board {board}`",
+                hint=f"compile the model for it: `npuscope compile MODEL --board {board}`; if "
+                "external RAM was added, say how it is driven: --psram NAME",
             )
 
 

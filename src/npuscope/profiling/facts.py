@@ -45,18 +45,27 @@ def memory_use(program: Program, machine: Machine) -> MemoryUse:
     )
 
 
-# Of the sizes that vendors publish: 83 of 100 networks of 4.0 are as near as this. Internal RAM is
-# exact in two of three; beside external RAM one buffer elsewhere changes much
-# (benchmarks/accuracy.py).
-_INTERNAL, _BESIDE_EXTERNAL, _WEIGHTS = 0.07, 0.35, 0.01
+# Sizes that vendors publish, less and more than ours: 83 of 100 networks of 4.0 are as near as
+# this, in each row. Internal RAM is exact in two of three; beside external RAM one buffer
+# elsewhere changes much, and mostly it is more (benchmarks/accuracy.py --intervals).
+SIZE_ERRORS = {
+    "internal RAM": (0.07, 0.07),
+    "internal RAM beside external RAM": (0.15, 0.50),
+    "weights": (0.01, 0.01),
+}
 _OWN_COMPILER = "open"
 
 
 def _size_error(memory: MemoryUse, machine: Machine) -> str:
-    internal = _BESIDE_EXTERNAL if memory.external_ram_bytes else _INTERNAL
     if machine.generation.name == _OWN_COMPILER:
         return ""
-    return f"internal RAM ±{internal:.0%}, weights ±{_WEIGHTS:.0%}"
+    beside = " beside external RAM" if memory.external_ram_bytes else ""
+    internal = _sides(*SIZE_ERRORS[f"internal RAM{beside}"])
+    return f"internal RAM {internal}, weights {_sides(*SIZE_ERRORS['weights'])}"
+
+
+def _sides(less: float, more: float) -> str:
+    return f"±{less:.0%}" if less == more else f"-{less:.0%} to +{more:.0%}"
 
 
 def _activations(program: Program) -> list[Buffer]:

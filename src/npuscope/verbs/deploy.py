@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from npuscope.loadable.deploy import DeployedStep, DeployStep
 
 _BUILD = "st_ai_output"
+_SET_UP = ("mcu_mhz", "npu_mhz", "flash", "psram")  # options that describe the board
 
 # fmt: off
 VERB = Verb(
@@ -119,6 +120,7 @@ def _deployed(
         DeployedStep,
         Deployment,
         DeployStep,
+        as_words,
         recipe,
         require_files,
         run_steps,
@@ -127,6 +129,8 @@ def _deployed(
     parts = {"fsbl": fsbl, "application": application}
     paths = {name: Path(path) if path else None for name, path in parts.items()}
     before: tuple[DeployedStep, ...] = ()
+    stated = {name: value for name, value in options.items() if value is not None}
+    set_up = {name: value for name, value in stated.items() if name in _SET_UP}
     if run:
         require_files(*paths.values())
     if Path(source).suffix.lower() in (".tflite", ".onnx"):
@@ -134,19 +138,16 @@ def _deployed(
         from npuscope.verbs.compile import compilation
         from npuscope.verbs.estimate import estimate
 
-        stated = {name: value for name, value in options.items() if value is not None}
         request = {"board": board, **stated}
         compiled = compilation(str(source), _BUILD, **request)
-        words: tuple[str, ...] = ("npuscope", "compile", str(source), "-o", _BUILD)
-        for name, value in request.items():
-            words += (f"--{name.replace('_', '-')}", str(value))
+        words = ("npuscope", "compile", str(source), "-o", _BUILD, *as_words(request))
         step = DeployStep(f"compile {Path(source).name}", words)
         predicted = estimate(_BUILD, **request).total_ms
         text = f"{len(compiled.program.executed)} epochs in {_BUILD}, {predicted:.4g} ms predicted"
         checks = DeployStep("check the build", ("npuscope", "checklist", _BUILD))
         before = (DeployedStep(step, text), DeployedStep(checks, checklist(_BUILD).told()))
         source = _BUILD
-    steps = recipe(Path(source), board, tool=tool, **paths)
+    steps = recipe(Path(source), board, tool=tool, set_up=set_up, **paths)
     if not run:
         return Deployment((*before, *(DeployedStep(step, "") for step in steps)))
 
@@ -156,7 +157,7 @@ def _deployed(
 
         build = source if Path(source).is_dir() else None
         try:
-            return profile_text(measure(build, connect="serial", board=board).profile)
+            return profile_text(measure(build, connect="serial", board=board, **set_up).profile)
         except DeviceError as error:  # the network is on the board all the same
             return f"not profiled: {error.message}"
 
