@@ -61,6 +61,7 @@ class Row(msgspec.Struct, frozen=True):
     first_kinds: tuple[str, ...]
     right: bool
     single: bool | None  # after the first proposed observation
+    single_two: bool | None  # after the first two
     single_all: bool | None  # after all of them
     looks: tuple[str, ...]
     seconds: float
@@ -267,9 +268,9 @@ class Bench:
         ids = tuple(part for one in first.suspects for part in one.id.split("+")) if first else ()
         kinds = first.kinds if first else result.points_to[:1]
         right = self.is_right(kind, visible, result, ids, kinds)
-        single, single_all = None, None
+        single, single_two, single_all = None, None, None
         if visible and right and ids:
-            single = single_all = result.single
+            single = single_two = single_all = result.single
             extra: list[object] = []
             names = set(used)
             for number, look in enumerate(result.next_looks):
@@ -280,6 +281,8 @@ class Bench:
                 single_all = again.single and (not kind.causes or left[0] in kind.causes)
                 if number == 0:
                     single = single_all
+                if number < 2:
+                    single_two = single_all
                 if single_all:
                     break
         return Row(
@@ -294,6 +297,7 @@ class Bench:
             tuple(kinds),
             right,
             single,
+            single_two,
             single_all,
             tuple(look.id for look in result.next_looks),
             time.process_time() - start,
@@ -371,7 +375,8 @@ def report(rows: list[Row]) -> str:
         lines.append(
             f"{level:<20} visible {len(shown):>4}: right class first {_share(shown, 'right')}; "
             f"hidden {len(hidden):>3}: no fault visible {_share(hidden, 'right')}; single cause "
-            f"after one look {_share(looked, 'single')}, after all {_share(looked, 'single_all')}"
+            f"after one look {_share(looked, 'single')}, two {_share(looked, 'single_two')}, "
+            f"all {_share(looked, 'single_all')}"
         )
     lines.append("\nkind of fault: what was first, where it was visible (levels together)")
     for kind in dict.fromkeys(row.kind for row in rows):

@@ -22,7 +22,7 @@ from npuscope.diagnosis.evidence import (
 from npuscope.diagnosis.fault import BoardFault, both
 from npuscope.diagnosis.result import MOST_CHANCE
 from npuscope.diagnosis.scene import BoardScene
-from npuscope.diagnosis.sights import SightView
+from npuscope.diagnosis.sights import Array, Sight, SightView
 from npuscope.progress import progress
 from npuscope.structs import replace
 
@@ -35,12 +35,14 @@ _HINT_SHARE = 0.5  # of the values that differ, which a hint has to set right
 _PAIR_FROM = 6  # the nearest single faults, for two at once
 _RARE_OF = 48  # rare faults of each cause that are tried beside others that reproduce the evidence
 _DEAD_BITS = 6  # what a constant inside the network proves, however many values follow from it
+_LIVELY = 8  # values in a buffer that comes of the input, and of nothing else
 _CLOSER_OF = 4  # the nearest distances, whose causes with an axis are looked at more closely
 
 
 class FaultTrial(Struct, frozen=True):
     """A fault with how it fits: `explains` counts pieces of evidence that a right board fails,
-    `bits` is what they weigh."""
+    `bits` is what they weigh, `held_bits` what they weigh beside once the input is known to be
+    right."""
 
     cause: FaultCause
     fault: BoardFault
@@ -48,6 +50,7 @@ class FaultTrial(Struct, frozen=True):
     explains: int
     contradicted: bool
     bits: int = 0
+    held_bits: int = 0
 
     def reproduces(self, tolerant: bool) -> bool:
         return not self.contradicted and self.explains > 0 and self.fit.holds(tolerant)
@@ -265,20 +268,29 @@ class Search:
             if one.right is not None and not one.right.holds(self.tolerant):
                 explains += 1
                 bits += 0 if one.is_repeat else proof_bits(one.one, fit.explained)
+        held = 0
         if fault.deadens and not self._input_is_right:
-            bits = min(bits, _DEAD_BITS)
-        return FaultTrial(cause, fault, total, explains, contradicted=False, bits=bits)
+            held = max(0, bits - _DEAD_BITS)
+        return FaultTrial(cause, fault, total, explains, False, bits - held, held)
 
     @cached_property
     def _input_is_right(self) -> bool:
-        """Was the input looked at where the NPU reads it, and is it the frame?"""
+        """Was the input looked at where the NPU reads it, or a buffer that comes of it?"""
         fits = [
             one.right
             for one in self._touches
             if isinstance(one.one, SeenValues | SeenDigest)
             and one.one.sight.view is SightView.INPUT_RAM
         ]
-        return bool(fits) and all(fit is not None and fit.exact for fit in fits)
+        if fits:
+            return all(fit is not None and fit.exact for fit in fits)
+        return any(
+            one.right is not None
+            and one.right.exact
+            and tells_of_input(one.one.sight, one.one.values)
+            for one in self._touches
+            if isinstance(one.one, SeenValues)
+        )
 
     def _closer(self, cause: FaultCause) -> None:
         """Along the axis of a cause, around the places that came nearest."""
@@ -343,6 +355,13 @@ class Search:
                 self._pairs_tried += 1
                 pair = both(first.fault, second.fault)
                 self.trials.append(self.trial(paired(first.cause, second.cause), pair))
+
+
+def tells_of_input(sight: Sight, values: Array) -> bool:
+    """Would these values, where they are right, be others with a wrong input?"""
+    if sight.view is SightView.INPUT_RAM:
+        return True
+    return sight.view is SightView.BUFFER and np.unique(values).size >= _LIVELY
 
 
 def _chance(tries: int, bits: int) -> float:
