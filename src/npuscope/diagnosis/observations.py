@@ -12,8 +12,9 @@ from npuscope.diagnosis.evidence import SeenDigest, SeenMarker, SeenValues, proo
 from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.result import MOST_CHANCE, NextLook
 from npuscope.diagnosis.scene import BoardScene, Frame
-from npuscope.diagnosis.search import FaultTrial, Search, tells_of_input
+from npuscope.diagnosis.search import Search
 from npuscope.diagnosis.sights import Array, Sight, SightView, short_names
+from npuscope.diagnosis.trial import FaultTrial, tells_of_input
 from npuscope.program.calls import element_type
 from npuscope.sim.run import written
 
@@ -21,6 +22,7 @@ _MOST_CAUSES = 16
 _INNER = 6  # buffers along the network of which a dump is considered
 _MORE = 4  # other inputs, where one says too little
 _MOST_LOOKS = 3
+_LOOKS_S = 8.0  # for the runs that tell what looks would show
 _KNOWN = (
     SightView.WEIGHTS,
     SightView.FLASH_WORD,
@@ -412,7 +414,8 @@ def _rows(
 ) -> tuple[BoardScene, list[Observation]]:
     """Observations that the user has not made; where runs are long, only what those that are
     there already tell."""
-    if scene.is_slow:
+    runs = len(trials) * (_MORE + 2)
+    if scene.is_slow or runs * scene.seconds_of_run > _LOOKS_S:
         rows = observations(scene, (), len(scene.frames))
         return scene, [
             row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -19,10 +20,11 @@ from npuscope.diagnosis.result import (
     Triage,
     TriageVerdict,
 )
-from npuscope.diagnosis.search import BUDGET_S, FaultTrial, Search
+from npuscope.diagnosis.search import BUDGET_S, Search
 from npuscope.diagnosis.sights import SightView
 from npuscope.diagnosis.signs import signs
 from npuscope.diagnosis.times import FITTED
+from npuscope.diagnosis.trial import FaultTrial
 from npuscope.errors import NpuscopeError
 from npuscope.program.model import Program
 from npuscope.shown import counted
@@ -34,9 +36,9 @@ _OWN_LAYOUT = (
     "give the build that is on the board as SOURCE"
 )
 
-_BY_CHANCE = (
-    "some pairs of faults give what was seen, but so few values are no evidence for two faults at "
-    "once: they are not listed"
+_TWO = (
+    "one cause does not explain all of it: some pairs of faults do, but so few values are no "
+    "evidence for one of them"
 )
 
 
@@ -57,7 +59,7 @@ def triage_values(
         return open_case(rivals[generation](), request, other)
 
     twins = {name: partial(twin, name) for name in rivals or ()}
-    return diagnose(case, twins, budget_s, tolerant)
+    return diagnose(case, twins, budget_s, tolerant, wall_s=budget_s)
 
 
 def diagnose(
@@ -65,20 +67,20 @@ def diagnose(
     rivals: Mapping[str, Callable[[], TriageCase]] | None = None,
     budget_s: float = BUDGET_S,
     tolerant: bool = False,
+    wall_s: float = math.inf,
 ) -> Triage:
     """The causes of one case."""
     with one_thread():
-        return _diagnosed(case, rivals, budget_s, tolerant)
+        search = Search(case.scene, case.evidence, tolerant, budget_s, wall_s)
+        return _diagnosed(case, rivals, search)
 
 
 def _diagnosed(
     case: TriageCase,
     rivals: Mapping[str, Callable[[], TriageCase]] | None,
-    budget_s: float,
-    tolerant: bool,
+    search: Search,
 ) -> Triage:
-    program = case.scene.program
-    search = Search(case.scene, case.evidence, tolerant, budget_s)
+    program, tolerant = case.scene.program, search.tolerant
     base = _base(program, case, search, tolerant)
     if search.total.exact:
         return replace(
@@ -301,8 +303,10 @@ def _not_reproduced(base: Triage, search: Search, used: frozenset[str]) -> Triag
     points = [kind.value for sign in shown[:1] for kind in sign.kinds]
     points += [one.kind for one in nearest[:1]]
     looks = localising_looks(search.scene, used, search.inner_states(), search.wrong_checksums)
-    notes = (_BY_CHANCE,) if search.pairs_by_chance else ()
-    base = replace(base, next_looks=looks, notes=(*base.notes, *notes))
+    if search.pairs_by_chance:
+        tried = _TWO
+        looks = next_looks(search, search.pairs_by_chance, used) or looks
+    base = replace(base, next_looks=looks)
     if not points:
         return replace(base, verdict=TriageVerdict.UNKNOWN, answer=tried)
     if shown:
