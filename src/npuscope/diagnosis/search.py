@@ -63,6 +63,7 @@ class Search:
         self._pairs_tried = 0
         self._joint: dict[tuple[str, int], Joint] = {}  # by the first cause and the second fault
         self._eligible: dict[tuple[str, bool, int], int] = {}  # faults that show as was seen
+        self.budget_s, self.wall_s = budget_s, wall_s
         self._ends = time.process_time() + budget_s
         self._wall_ends = time.monotonic() + wall_s
 
