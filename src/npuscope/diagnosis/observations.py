@@ -384,12 +384,11 @@ def next_looks(
 ) -> tuple[NextLook, ...]:
     """What to look at, and then, until single causes remain that are certain, or no look says
     more: each is the cheapest of those that leave most causes certain, and most of them apart."""
-    scene = search.scene
     faults: dict[str, FaultTrial] = {}
     for trial in matches:
         faults.setdefault(trial.cause.id, trial)
     trials = list(faults.values())[:_MOST_CAUSES]
-    wider, rows = _rows(scene, trials, used)
+    wider, rows = _rows(search, trials, used)
     prospect = _Prospect(search, wider, trials)
     looks: list[NextLook] = []
     while len(looks) < _MOST_LOOKS and not prospect.is_settled:
@@ -410,12 +409,12 @@ def next_looks(
 
 
 def _rows(
-    scene: BoardScene, trials: Sequence[FaultTrial], used: frozenset[str]
+    search: Search, trials: Sequence[FaultTrial], used: frozenset[str]
 ) -> tuple[BoardScene, list[Observation]]:
     """Observations that the user has not made; where runs are long, only what those that are
     there already tell."""
-    runs = len(trials) * (_MORE + 2)
-    if scene.is_slow or runs * scene.seconds_of_run > _LOOKS_S:
+    scene, runs = search.scene, len(trials) * (_MORE + 2)
+    if search.is_late or scene.is_slow or runs * scene.seconds_of_run > _LOOKS_S:
         rows = observations(scene, (), len(scene.frames))
         return scene, [
             row

@@ -69,7 +69,12 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        return time.process_time() > self._ends or time.monotonic() > self._wall_ends
+        return self.is_late or time.process_time() > self._ends
+
+    @property
+    def is_late(self) -> bool:
+        """Has somebody waited as long as they should?"""
+        return time.monotonic() > self._wall_ends
 
     @property
     def total(self) -> Likeness:
