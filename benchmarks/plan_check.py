@@ -229,7 +229,8 @@ def too_many_buffers(work, target, rng):  # type: ignore[no-untyped-def]
     """A buffer of more bytes than its region."""
     if ".psram_bss" not in target.buffers_bytes or target.board == NUCLEO:
         return None
-    sources = [p for p in work.rglob("*.c") if "psram" in p.read_text(errors="replace").lower()]
+    built = {p for one in read_folder(work).targets if one.board == DK for p in one.sources}
+    sources = [p for p in sorted(built) if "psram" in p.read_text(errors="replace").lower()]
     sources = [p for p in sources if "nucleo" not in p.as_posix().lower()]
     attribute = '__attribute__((section(".psram_bss"))) __attribute__((aligned(32)))'
     count = rng.randrange(17, 64)

@@ -14,7 +14,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -22,6 +22,7 @@ import numpy as np
 from triage_board import Board, Bytes, Kind, Seen
 from triage_kinds import KINDS
 from triage_networks import NETWORKS as BUILT
+from triage_pairs import pairs_of, told_of_two, two_lines
 
 from npuscope.blas_threads import one_thread
 from npuscope.building import build
@@ -61,10 +62,12 @@ class Row(msgspec.Struct, frozen=True):
     first_kinds: tuple[str, ...]
     right: bool
     single: bool | None  # after the first proposed observation
+    single_two: bool | None  # after the first two
     single_all: bool | None  # after all of them
     looks: tuple[str, ...]
     seconds: float
     traces: tuple[str, ...] = ()  # of two faults at once, those without which it looks otherwise
+    told: tuple[str, ...] = ()  # of two faults: what each answer said of them, look by look
 
 
 class Bench:
@@ -262,14 +265,19 @@ class Bench:
         visible = [_key(row) for row in rows] != [_key(row) for row in plain]
         used = frozenset(("weights",) if level == 2 else ("second-input",) if level == 1 else ())
         start = time.process_time()
+        traces = self.traces(kind, level, seed, rows) if visible else ()
         result = diagnose(self.case(rows, used), budget_s=BUDGET_S)
         first = result.classes[0] if result.classes else None
         ids = tuple(part for one in first.suspects for part in one.id.split("+")) if first else ()
         kinds = first.kinds if first else result.points_to[:1]
         right = self.is_right(kind, visible, result, ids, kinds)
-        single, single_all = None, None
-        if visible and right and ids:
-            single = single_all = result.single
+        single, single_two, single_all = None, None, None
+        told: tuple[str, ...] = ()
+        if kind.parts:
+            shown = [part for part in kind.parts if part.name in traces]
+            told = told_of_two(shown, result, self.looker(board, seen, rows, used))
+        elif visible and right and ids:
+            single = single_two = single_all = result.single
             extra: list[object] = []
             names = set(used)
             for number, look in enumerate(result.next_looks):
@@ -280,6 +288,8 @@ class Bench:
                 single_all = again.single and (not kind.causes or left[0] in kind.causes)
                 if number == 0:
                     single = single_all
+                if number < 2:
+                    single_two = single_all
                 if single_all:
                     break
         return Row(
@@ -294,11 +304,29 @@ class Bench:
             tuple(kinds),
             right,
             single,
+            single_two,
             single_all,
             tuple(look.id for look in result.next_looks),
             time.process_time() - start,
-            self.traces(kind, level, seed, rows),
+            traces,
+            told,
         )
+
+    def looker(
+        self, board: Board, seen: list[Seen], rows: list[object], used: frozenset[str]
+    ) -> Callable[[str], Triage | None]:
+        """Looks one after the other; None for one that the board here does not have."""
+        have, names = list(rows), set(used)
+
+        def look(id_: str) -> Triage | None:
+            try:
+                have.extend(self.look(board, seen, id_))
+            except ValueError:
+                return None
+            names.add(id_)
+            return diagnose(self.case(have, frozenset(names)), budget_s=BUDGET_S)
+
+        return look
 
     def traces(self, kind: Kind, level: int, seed: int, rows: list[object]) -> tuple[str, ...]:
         """Those of two faults that the evidence shows: without the other, it would be as it is."""
@@ -344,23 +372,6 @@ def shuffled(program: Program, random: np.random.Generator) -> Program:
     return replace(program, constants=constants, model_file="before.tflite")
 
 
-def pairs_of(kinds: list[Kind], seed: int) -> Iterator[Kind]:
-    """Two kinds of different places, installed one after the other."""
-    random = np.random.default_rng(seed)
-    inner = [kind for kind in kinds if kind.where in ("input", "weights", "memory")]
-    outer = [kind for kind in kinds if kind.where == "output"]
-    for first in inner:
-        second = outer[int(random.integers(len(outer)))]
-
-        def install(
-            board: Board, random: np.random.Generator, a: Kind = first, b: Kind = second
-        ) -> str:
-            return f"{a.install(board, random)}; {b.install(board, random)}"
-
-        name = f"{first.name} + {second.name}"
-        yield Kind(name, first.where, install, first.causes, (first, second))
-
-
 def report(rows: list[Row]) -> str:
     lines = []
     for level in LEVELS:
@@ -371,8 +382,10 @@ def report(rows: list[Row]) -> str:
         lines.append(
             f"{level:<20} visible {len(shown):>4}: right class first {_share(shown, 'right')}; "
             f"hidden {len(hidden):>3}: no fault visible {_share(hidden, 'right')}; single cause "
-            f"after one look {_share(looked, 'single')}, after all {_share(looked, 'single_all')}"
+            f"after one look {_share(looked, 'single')}, two {_share(looked, 'single_two')}, "
+            f"all {_share(looked, 'single_all')}"
         )
+        lines += two_lines([row.told for row in shown if row.told])
     lines.append("\nkind of fault: what was first, where it was visible (levels together)")
     for kind in dict.fromkeys(row.kind for row in rows):
         mine = [row for row in rows if row.kind == kind and row.visible]
@@ -395,6 +408,7 @@ def main() -> None:
     parser.add_argument("--built", action="store_true", help="the networks of triage_networks")
     parser.add_argument("--lossy", action="store_true", help="1 % of each output's bytes are lost")
     parser.add_argument("--pairs", action="store_true", help="two faults at once")
+    parser.add_argument("--only", default="", help="names of built networks")
     parser.add_argument("--emulated", action="store_true", help="faults on the emulated board")
     parser.add_argument("--guests", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
@@ -403,7 +417,8 @@ def main() -> None:
     kinds = list(KINDS)
     networks = {path.name: path for path in options.networks}
     if options.built:
-        networks |= {name: _saved(name, make()) for name, make in BUILT.items()}
+        chosen = options.only.split(",") if options.only else list(BUILT)
+        networks |= {name: _saved(name, BUILT[name]()) for name in chosen}
     if options.guests:
         from triage_guests import KINDS as GUESTS
         from triage_guests import NETWORKS

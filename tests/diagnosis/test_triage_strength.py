@@ -18,7 +18,8 @@ from npuscope.diagnosis.causes.registry import all_causes
 from npuscope.diagnosis.evidence import Likeness
 from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.result import MOST_CHANCE, TriageVerdict
-from npuscope.diagnosis.search import FaultTrial, Search, paired
+from npuscope.diagnosis.search import Search
+from npuscope.diagnosis.trial import FaultTrial, paired
 from npuscope.program.model import images
 from npuscope.report.triage import triage_text
 from npuscope.structs import replace
@@ -178,6 +179,6 @@ def test_pairs_need_more_than_chance(model: Path) -> None:
     search._pairs_tried = 1
     search.trials = [pair]
     assert search.matches == []
-    assert search.pairs_by_chance == 1
+    assert search.pairs_by_chance == [pair]
     search.trials = [replace(pair, bits=20)]
     assert search.matches == search.trials

@@ -86,7 +86,7 @@ RIGHT = BoardFault("nothing is wrong")
 
 
 def both(first: BoardFault, second: BoardFault) -> BoardFault:
-    """Two faults at once: the first one acts first."""
+    """Two faults at once: the first one acts first, and they lie on its axis."""
 
     def supplies(a: Supply | None, b: Supply | None) -> Supply | None:
         if a is None or b is None:
@@ -141,4 +141,7 @@ def both(first: BoardFault, second: BoardFault) -> BoardFault:
         program=first.program or second.program,
         unmapped=first.unmapped or second.unmapped,
         untouched=(*first.untouched, *second.untouched),
+        parameter=first.parameter,
+        variant=first.variant,
+        deadens=first.deadens or second.deadens,
     )

@@ -12,8 +12,9 @@ from npuscope.diagnosis.evidence import SeenDigest, SeenMarker, SeenValues, proo
 from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.result import MOST_CHANCE, NextLook
 from npuscope.diagnosis.scene import BoardScene, Frame
-from npuscope.diagnosis.search import FaultTrial, Search
+from npuscope.diagnosis.search import Search
 from npuscope.diagnosis.sights import Array, Sight, SightView, short_names
+from npuscope.diagnosis.trial import FaultTrial, tells_of_input
 from npuscope.program.calls import element_type
 from npuscope.sim.run import written
 
@@ -21,6 +22,7 @@ _MOST_CAUSES = 16
 _INNER = 6  # buffers along the network of which a dump is considered
 _MORE = 4  # other inputs, where one says too little
 _MOST_LOOKS = 3
+_LOOKS_S = 8.0  # for the runs that tell what looks would show
 _KNOWN = (
     SightView.WEIGHTS,
     SightView.FLASH_WORD,
@@ -281,6 +283,15 @@ def _half_way(scene: BoardScene, states: Mapping[str, bool]) -> tuple[str, ...]:
 # --- Where causes are to be told apart, or to be made certain ---
 
 
+class _Outcome(Struct, frozen=True):
+    """Causes that stay together, and the bits of each: those that count, those that do as soon as
+    the input is known to be right."""
+
+    groups: list[list[int]]
+    bits: list[int]
+    held: list[int]
+
+
 class _Prospect:
     """What an observation would show of each suspect: its bytes, and how much they weigh."""
 
@@ -295,6 +306,7 @@ class _Prospect:
         }
         self.groups: list[list[int]] = [list(range(len(trials)))]
         self._bits = [trial.bits for trial in trials]
+        self._held = [trial.held_bits for trial in trials]
         self._tries = [search.tries(trial) for trial in trials]
 
     @property
@@ -306,10 +318,11 @@ class _Prospect:
         alone = [group[0] for group in groups if len(group) == 1]
         return sum(self._tries[n] <= MOST_CHANCE * 2.0 ** min(bits[n], 1000) for n in alone)
 
-    def marks(self, row: Observation) -> tuple[list[bytes], list[int]]:
-        """Causes with the same bytes are not told apart."""
+    def marks(self, row: Observation) -> tuple[list[bytes], list[int], list[bool]]:
+        """Causes with the same bytes are not told apart; what each gains in bits, and whether it
+        shows that the input is right."""
         right = [self._scene.predict(sight) for sight in row.sights]
-        marks, gains = [], []
+        marks, gains, shown = [], [], []
         for trial in self._trials:
             values = [self._scene.predict(sight, trial.fault) for sight in row.sights]
             parts = [b"-" if v is None else np.ascontiguousarray(v).tobytes() for v in values]
@@ -320,23 +333,38 @@ class _Prospect:
                     gain += _gain(sight, one, other)
                     seen.add((sight.name, part))
             gains.append(gain)
-        return marks, gains
+            shown.append(_shows_input(row.sights, values, right))
+        return marks, gains, shown
 
-    def after(self, row: Observation) -> tuple[list[list[int]], list[int]]:
-        marks, gains = self.marks(row)
-        bits = [old + new for old, new in zip(self._bits, gains, strict=True)]
-        return _parted(self.groups, marks), bits
+    def after(self, row: Observation) -> _Outcome:
+        marks, gains, shown = self.marks(row)
+        free = [bits * is_shown for bits, is_shown in zip(self._held, shown, strict=True)]
+        bits = [sum(parts) for parts in zip(self._bits, gains, free, strict=True)]
+        held = [old - new for old, new in zip(self._held, free, strict=True)]
+        return _Outcome(_parted(self.groups, marks), bits, held)
 
-    def take(self, groups: list[list[int]], bits: list[int]) -> None:
-        self.groups, self._bits = groups, bits
+    def take(self, outcome: _Outcome) -> None:
+        self.groups, self._bits, self._held = outcome.groups, outcome.bits, outcome.held
 
-    def worth(self, outcome: tuple[list[list[int]], list[int]]) -> tuple[int, int]:
-        groups, bits = outcome
-        return self.singles(groups, bits), len(groups)
+    def worth(self, outcome: _Outcome) -> tuple[int, int]:
+        return self.singles(outcome.groups, outcome.bits), len(outcome.groups)
 
     @property
-    def state(self) -> tuple[list[list[int]], list[int]]:
-        return self.groups, self._bits
+    def state(self) -> _Outcome:
+        return _Outcome(self.groups, self._bits, self._held)
+
+
+def _shows_input(
+    sights: Sequence[Sight], values: Sequence[Array | None], right: Sequence[Array | None]
+) -> bool:
+    """Would one of these values be right, and say that the input is?"""
+    return any(
+        one is not None
+        and other is not None
+        and np.array_equal(one, other)
+        and tells_of_input(sight, one)
+        for sight, one, other in zip(sights, values, right, strict=True)
+    )
 
 
 def _gain(sight: Sight, values: Array, right: Array) -> int:
@@ -356,12 +384,11 @@ def next_looks(
 ) -> tuple[NextLook, ...]:
     """What to look at, and then, until single causes remain that are certain, or no look says
     more: each is the cheapest of those that leave most causes certain, and most of them apart."""
-    scene = search.scene
     faults: dict[str, FaultTrial] = {}
     for trial in matches:
         faults.setdefault(trial.cause.id, trial)
     trials = list(faults.values())[:_MOST_CAUSES]
-    wider, rows = _rows(scene, trials, used)
+    wider, rows = _rows(search, trials, used)
     prospect = _Prospect(search, wider, trials)
     looks: list[NextLook] = []
     while len(looks) < _MOST_LOOKS and not prospect.is_settled:
@@ -371,7 +398,7 @@ def next_looks(
         )
         if best is None or prospect.worth(outcomes[best.id]) == prospect.worth(prospect.state):
             break
-        prospect.take(*outcomes[best.id])
+        prospect.take(outcomes[best.id])
         splits = tuple(tuple(trials[n].cause.id for n in group) for group in prospect.groups)
         shows = _CONFIRMS if len(trials) == 1 else ""
         looks.append(
@@ -382,11 +409,12 @@ def next_looks(
 
 
 def _rows(
-    scene: BoardScene, trials: Sequence[FaultTrial], used: frozenset[str]
+    search: Search, trials: Sequence[FaultTrial], used: frozenset[str]
 ) -> tuple[BoardScene, list[Observation]]:
     """Observations that the user has not made; where runs are long, only what those that are
     there already tell."""
-    if scene.is_slow:
+    scene, runs = search.scene, len(trials) * (_MORE + 2)
+    if search.is_late or scene.is_slow or runs * scene.seconds_of_run > _LOOKS_S:
         rows = observations(scene, (), len(scene.frames))
         return scene, [
             row

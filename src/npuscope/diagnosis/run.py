@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -19,10 +20,11 @@ from npuscope.diagnosis.result import (
     Triage,
     TriageVerdict,
 )
-from npuscope.diagnosis.search import BUDGET_S, FaultTrial, Search
+from npuscope.diagnosis.search import BUDGET_S, Search
 from npuscope.diagnosis.sights import SightView
 from npuscope.diagnosis.signs import signs
 from npuscope.diagnosis.times import FITTED
+from npuscope.diagnosis.trial import FaultTrial
 from npuscope.errors import NpuscopeError
 from npuscope.program.model import Program
 from npuscope.shown import counted
@@ -34,9 +36,10 @@ _OWN_LAYOUT = (
     "give the build that is on the board as SOURCE"
 )
 
-_BY_CHANCE = (
-    "some pairs of faults give what was seen, but so few values are no evidence for two faults at "
-    "once: they are not listed"
+_ONE_STEP = "the board's compiler generation is not known: one step off counts as equal"
+_TWO = (
+    "one cause does not explain all of it: some pairs of faults do, but so few values are no "
+    "evidence for one of them"
 )
 
 
@@ -57,7 +60,7 @@ def triage_values(
         return open_case(rivals[generation](), request, other)
 
     twins = {name: partial(twin, name) for name in rivals or ()}
-    return diagnose(case, twins, budget_s, tolerant)
+    return diagnose(case, twins, budget_s, tolerant, wall_s=budget_s)
 
 
 def diagnose(
@@ -65,28 +68,31 @@ def diagnose(
     rivals: Mapping[str, Callable[[], TriageCase]] | None = None,
     budget_s: float = BUDGET_S,
     tolerant: bool = False,
+    wall_s: float = math.inf,
 ) -> Triage:
     """The causes of one case."""
     with one_thread():
-        return _diagnosed(case, rivals, budget_s, tolerant)
+        # Where the generation is not known, the other ones have their share of the time.
+        share = 0.5 if tolerant and rivals else 1.0
+        search = Search(case.scene, case.evidence, tolerant, share * budget_s, share * wall_s)
+        return _diagnosed(case, rivals, search)
 
 
 def _diagnosed(
     case: TriageCase,
     rivals: Mapping[str, Callable[[], TriageCase]] | None,
-    budget_s: float,
-    tolerant: bool,
+    search: Search,
 ) -> Triage:
-    program = case.scene.program
-    search = Search(case.scene, case.evidence, tolerant, budget_s)
+    program, tolerant = case.scene.program, search.tolerant
     base = _base(program, case, search, tolerant)
     if search.total.exact:
         return replace(
             base, verdict=TriageVerdict.NO_FAULT, answer=_equal(search, program.generation)
         )
+    cases: dict[str, TriageCase] = {}
     for generation, open_rival in (rivals or {}).items():
         try:
-            rival = open_rival()
+            rival = cases[generation] = open_rival()
         except NpuscopeError:  # it has no such buffer, or weights of another size
             continue
         fits = (one.fit(rival.scene, RIGHT) for one in rival.evidence.seen)
@@ -102,12 +108,7 @@ def _diagnosed(
             differing=0,
         )
     if search.sees_no_fault:
-        off = search.total.compared - search.total.equal
-        answer = (
-            f"no fault visible: {off} of {search.total.compared:,} values differ, by one step, "
-            "which another compiler generation explains"
-        )
-        return replace(base, verdict=TriageVerdict.NO_FAULT, answer=answer)
+        return replace(base, verdict=TriageVerdict.NO_FAULT, answer=_one_step(search, case, cases))
     matches = search.run()
     base = replace(
         base,
@@ -116,9 +117,57 @@ def _diagnosed(
         not_tried=tuple(search.not_tried),
         left_out=tuple(f"{id_} ({count:,} places)" for id_, count in search.left_out.items()),
     )
+    if not matches and tolerant:
+        found = _by_generation(base, search, case, cases)
+        if found is not None:
+            return found
     if not matches:
         return _not_reproduced(base, search, case.used)
     return _reproduced(base, search, matches, case.used)
+
+
+def _one_step(search: Search, case: TriageCase, cases: Mapping[str, TriageCase]) -> str:
+    """The generation is not known: can it be the reason?"""
+    off = search.total.compared - search.total.equal
+    values = _right_values(case)
+    is_reason = any(_right_values(other) != values for other in cases.values())
+    reason = "which another compiler generation explains"
+    if not is_reason:
+        reason = "as another generation may do, but none of those known here: with --generation a "
+        reason += "step counts"
+    return (
+        f"no fault visible: {off} of {search.total.compared:,} values differ, by one step, {reason}"
+    )
+
+
+def _by_generation(
+    base: Triage, search: Search, case: TriageCase, cases: Mapping[str, TriageCase]
+) -> Triage | None:
+    """A fault of a board of another generation, whose values are more than a step off."""
+    others, seen = {}, {_right_values(case)}
+    for generation, other in cases.items():
+        values = _right_values(other)
+        if values not in seen:
+            others[generation] = other
+        seen.add(values)
+    for generation, other in others.items():
+        cpu_s, wall_s = search.budget_s / len(others), search.wall_s / len(others)
+        one = Search(other.scene, other.evidence, False, cpu_s, wall_s)
+        matches = one.run()
+        base = replace(base, tried=base.tried + len(one.trials))
+        if matches and not one.chance(matches[0]) > MOST_CHANCE:
+            note = f"so it is with generation {generation}: the board's is not known"
+            notes = (*(text for text in base.notes if text != _ONE_STEP), note)
+            base = replace(base, generation=generation, notes=notes, not_tried=tuple(one.not_tried))
+            return _reproduced(base, one, matches, case.used)
+    return None
+
+
+def _right_values(case: TriageCase) -> bytes:
+    """What a right board would show of the evidence."""
+    sights = (one.sight for one in case.evidence.seen if isinstance(one, SeenValues))
+    values = (case.scene.predict(sight) for sight in sights)
+    return b"|".join(b"" if array is None else array.tobytes() for array in values)
 
 
 def _reproduced(
@@ -218,7 +267,7 @@ def _base(program: Program, case: TriageCase, search: Search, tolerant: bool) ->
     if program.source == "npuscope":
         notes.append(_OWN_LAYOUT)
     if tolerant:
-        notes.append("the board's compiler generation is not known: one step off counts as equal")
+        notes.append(_ONE_STEP)
     total = search.total
     return Triage(
         model=program.model_file or program.name,
@@ -301,8 +350,10 @@ def _not_reproduced(base: Triage, search: Search, used: frozenset[str]) -> Triag
     points = [kind.value for sign in shown[:1] for kind in sign.kinds]
     points += [one.kind for one in nearest[:1]]
     looks = localising_looks(search.scene, used, search.inner_states(), search.wrong_checksums)
-    notes = (_BY_CHANCE,) if search.pairs_by_chance else ()
-    base = replace(base, next_looks=looks, notes=(*base.notes, *notes))
+    if search.pairs_by_chance:
+        tried = _TWO
+        looks = next_looks(search, search.pairs_by_chance, used) or looks
+    base = replace(base, next_looks=looks)
     if not points:
         return replace(base, verdict=TriageVerdict.UNKNOWN, answer=tried)
     if shown:

@@ -51,14 +51,18 @@ class BoardScene:
         self._wider: BoardScene | None = None
 
     @property
+    def seconds_of_run(self) -> float:
+        return self.runs.seconds / max(1, self.runs.executions)
+
+    @property
     def is_slow(self) -> bool:
         """Is a run too long for many more of them?"""
-        return self.runs.seconds > _SLOW_S * max(1, self.runs.executions)
+        return self.seconds_of_run > _SLOW_S
 
     @property
     def is_costly(self) -> bool:
         """Is a run too long for thousands of them?"""
-        return self.runs.seconds > _COSTLY_S * max(1, self.runs.executions)
+        return self.seconds_of_run > _COSTLY_S
 
     @cached_property
     def images(self) -> dict[str, Bytes]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import groupby, islice, pairwise
 
 import numpy as np
-from msgspec import Struct
 
 from npuscope.diagnosis.causes.registry import FaultCause, FaultPlace, all_causes
 from npuscope.diagnosis.evidence import (
@@ -23,10 +23,11 @@ from npuscope.diagnosis.fault import BoardFault, both
 from npuscope.diagnosis.result import MOST_CHANCE
 from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.sights import SightView
+from npuscope.diagnosis.trial import FaultTrial, Joint, paired, tells_of_input
 from npuscope.progress import progress
 from npuscope.structs import replace
 
-BUDGET_S = 50.0
+BUDGET_S = 45.0
 _ROUNDS_OF = (1, 3, 44)  # faults of each cause in the first rounds
 _BEST = 3  # places on a cause's axis that are looked at more closely
 _ROUNDS = 5
@@ -35,29 +36,21 @@ _HINT_SHARE = 0.5  # of the values that differ, which a hint has to set right
 _PAIR_FROM = 6  # the nearest single faults, for two at once
 _RARE_OF = 48  # rare faults of each cause that are tried beside others that reproduce the evidence
 _DEAD_BITS = 6  # what a constant inside the network proves, however many values follow from it
+_CLOSER_PAIRS = 6  # pairs of faults that came nearest, whose first one is looked at more closely
 _CLOSER_OF = 4  # the nearest distances, whose causes with an axis are looked at more closely
 
 
-class FaultTrial(Struct, frozen=True):
-    """A fault with how it fits: `explains` counts pieces of evidence that a right board fails,
-    `bits` is what they weigh."""
-
-    cause: FaultCause
-    fault: BoardFault
-    fit: Likeness
-    explains: int
-    contradicted: bool
-    bits: int = 0
-
-    def reproduces(self, tolerant: bool) -> bool:
-        return not self.contradicted and self.explains > 0 and self.fit.holds(tolerant)
-
-
 class Search:
-    """One search: `tolerant` where a step of difference is no evidence."""
+    """One search: `tolerant` where a step of difference is no evidence. `budget_s` is of the
+    processor, `wall_s` of the clock for somebody who waits."""
 
     def __init__(
-        self, scene: BoardScene, evidence: BoardEvidence, tolerant: bool, budget_s: float = BUDGET_S
+        self,
+        scene: BoardScene,
+        evidence: BoardEvidence,
+        tolerant: bool,
+        budget_s: float = BUDGET_S,
+        wall_s: float = math.inf,
     ) -> None:
         self.scene = scene
         self.evidence = evidence
@@ -68,8 +61,20 @@ class Search:
         self.not_tried: dict[str, int] = {}  # faults by cause, for which there was no time
         self.left_out: dict[str, int] = {}  # the same of rare ones
         self._pairs_tried = 0
+        self._joint: dict[tuple[str, int], Joint] = {}  # by the first cause and the second fault
         self._eligible: dict[tuple[str, bool, int], int] = {}  # faults that show as was seen
+        self.budget_s, self.wall_s = budget_s, wall_s
         self._ends = time.process_time() + budget_s
+        self._wall_ends = time.monotonic() + wall_s
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_late or time.process_time() > self._ends
+
+    @property
+    def is_late(self) -> bool:
+        """Has somebody waited as long as they should?"""
+        return time.monotonic() > self._wall_ends
 
     @property
     def total(self) -> Likeness:
@@ -182,9 +187,9 @@ class Search:
         return "+" in trial.cause.id and self.chance(trial) > MOST_CHANCE
 
     @property
-    def pairs_by_chance(self) -> int:
+    def pairs_by_chance(self) -> list[FaultTrial]:
         """Pairs of faults that give what was seen, as chance would."""
-        return sum(t.reproduces(self.tolerant) and self._is_guess(t) for t in self.trials)
+        return [t for t in self.trials if t.reproduces(self.tolerant) and self._is_guess(t)]
 
     def nearest(self) -> list[FaultTrial]:
         """The best fault of each cause that sets right at least half of the values that differ."""
@@ -247,7 +252,7 @@ class Search:
         """Those for which there is no time are counted in `late`, or in `not_tried`."""
         counts = self.not_tried if late is None else late
         for fault in faults:
-            if time.process_time() > self._ends:
+            if self.is_over:
                 counts[cause.id] = counts.get(cause.id, 0) + 1
             else:
                 self.trials.append(self.trial(cause, fault))
@@ -265,26 +270,37 @@ class Search:
             if one.right is not None and not one.right.holds(self.tolerant):
                 explains += 1
                 bits += 0 if one.is_repeat else proof_bits(one.one, fit.explained)
+        held = 0
         if fault.deadens and not self._input_is_right:
-            bits = min(bits, _DEAD_BITS)
-        return FaultTrial(cause, fault, total, explains, contradicted=False, bits=bits)
+            held = max(0, bits - _DEAD_BITS)
+        return FaultTrial(cause, fault, total, explains, False, bits - held, held)
 
     @cached_property
     def _input_is_right(self) -> bool:
-        """Was the input looked at where the NPU reads it, and is it the frame?"""
+        """Was the input looked at where the NPU reads it, or a buffer that comes of it?"""
         fits = [
             one.right
             for one in self._touches
             if isinstance(one.one, SeenValues | SeenDigest)
             and one.one.sight.view is SightView.INPUT_RAM
         ]
-        return bool(fits) and all(fit is not None and fit.exact for fit in fits)
+        if fits:
+            return all(fit is not None and fit.exact for fit in fits)
+        return any(
+            one.right is not None
+            and one.right.exact
+            and tells_of_input(one.one.sight, one.one.values)
+            for one in self._touches
+            if isinstance(one.one, SeenValues)
+        )
 
-    def _closer(self, cause: FaultCause) -> None:
-        """Along the axis of a cause, around the places that came nearest."""
+    def _closer(self, cause: FaultCause, second: FaultTrial | None = None) -> None:
+        """Along the axis of a cause, around the places that came nearest; with a second fault."""
         if cause.near is None:
             return
-        mine = [t for t in self.trials if t.cause is cause and t.fault.parameter is not None]
+        tried = cause if second is None else self._both(cause, second)
+        late = self.left_out if second is None else {}
+        mine = [t for t in self.trials if t.cause is tried and t.fault.parameter is not None]
         places = sorted({t.fault.parameter or 0.0 for t in mine})
         if len(places) < 2:
             return
@@ -293,7 +309,11 @@ class Search:
         for _ in range(_ROUNDS):
             before = len(self.trials)
             for centre in centres:
-                self._try(cause, self._around(cause, centre, width), self.left_out)
+                near = self._around(cause, centre, width)
+                if second is not None:
+                    near = [both(fault, second.fault) for fault in near]
+                    self._pairs_tried += len(near)
+                self._try(tried, near, late)
             fresh = self.trials[before:]
             done = any(trial.reproduces(self.tolerant) for trial in fresh)
             if not fresh or done or width <= 1:
@@ -337,25 +357,34 @@ class Search:
         pairs = [(a, b) for a in inner for b in few]
         pairs += [(a, b) for a in nearest[:_PAIR_FROM] for b in nearest]
         for first, second in pairs:
-            if time.process_time() > self._ends:
+            if self.is_over:
                 return
             if first.cause.kind is not second.cause.kind:
                 self._pairs_tried += 1
                 pair = both(first.fault, second.fault)
-                self.trials.append(self.trial(paired(first.cause, second.cause), pair))
+                self.trials.append(self.trial(self._both(first.cause, second), pair))
+        if not self.matches and not self.pairs_by_chance:
+            self._closer_pairs()
+
+    def _both(self, first: FaultCause, second: FaultTrial) -> FaultCause:
+        """One cause with one fault behind it: its trials lie on the axis of the first."""
+        key = first.id, id(second.fault)
+        if key not in self._joint:
+            self._joint[key] = Joint(paired(first, second.cause), first, second)
+        return self._joint[key].cause
+
+    def _closer_pairs(self) -> None:
+        """Along the axis of the first of two faults, where both together came nearest."""
+        nearest: dict[int, float] = {}
+        for trial in self.trials:
+            if "+" in trial.cause.id and trial.fault.parameter is not None:
+                before = nearest.get(id(trial.cause), np.inf)
+                nearest[id(trial.cause)] = min(before, trial.fit.distance)
+        joints = [one for one in self._joint.values() if one.first.near is not None]
+        joints = [one for one in joints if id(one.cause) in nearest]
+        for one in sorted(joints, key=lambda one: nearest[id(one.cause)])[:_CLOSER_PAIRS]:
+            self._closer(one.first, one.second)
 
 
 def _chance(tries: int, bits: int) -> float:
     return tries * 2.0 ** -min(bits, 1000)
-
-
-def paired(first: FaultCause, second: FaultCause) -> FaultCause:
-    """Two causes as one."""
-    return FaultCause(
-        f"{first.id}+{second.id}",
-        first.kind,
-        f"Two faults at once: {first.title}. {second.title}",
-        f"{first.remedy}; {second.remedy}",
-        0,
-        lambda scene: iter(()),
-    )
