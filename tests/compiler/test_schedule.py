@@ -522,6 +522,23 @@ def test_the_alternative_scheduler_goes_by_level() -> None:
     assert sorted(sum(usual, ())) == sorted(sum(other, ()))
 
 
+def test_the_alternative_scheduler_starts_with_the_last_reader() -> None:
+    """Epochs 6 and 7 of YOLOX: the zero point of one reader goes in the epoch of the map, that of
+    the other one in the next; the reader that the file has last begins."""
+    net = Net()
+    x = net.input((1, 24, 24, 16), LOWEST)
+    wide = net.conv(x, 32, (1, 1), quant=LOWEST)
+    first = net.conv(wide, 16, (1, 1), quant=LOWEST)
+    graph = net.graph(first, net.conv(wide, 24, (1, 1), quant=LOWEST))
+    program = compile_graph(
+        graph, load_machine(generation="2.1"), CompileOptions(3, alternative_schedule=True)
+    )
+    shared, both = program.executed[1:3]
+    assert shared.operators == ("Conv", "Mul", "Add", "Sub")
+    assert both.operators[:3] == ("Sub", "Conv", "Conv")
+    assert both.origin == ("Conv2D:conv2d", "Conv2D:conv2d_2", "Conv2D:conv2d_1")
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_both_schedulers_compute_the_same(seed: int) -> None:
     graph, machine = random_network(seed), load_machine(generation="2.1")
@@ -555,9 +572,33 @@ def test_depthwise_words_of_2_1() -> None:
         assert np.abs(found[name].astype(int) - wanted[name]).max() <= 1
 
 
-def test_deep_layers_of_2_1() -> None:
-    """From 48 channels on, whatever it costs: 96 to 576 in that build, 64 to 16 in another."""
+@pytest.mark.parametrize(
+    "inputs, outputs, side, deep",
+    [
+        (96, 13, 48, False),  # MoveNet
+        (96, 24, 48, True),
+        (64, 24, 56, True),  # hand landmarks
+        (64, 64, 48, False),  # a palm detector
+        (64, 64, 60, False),  # YOLOX
+        (64, 12, 60, False),
+        (64, 12, 30, True),
+        (64, 3, 30, False),
+        (64, 3, 15, True),
+        (32, 32, 64, True),  # an SSD
+        (24, 16, 112, False),
+    ],
+)
+def test_deep_layers_of_2_1(inputs: int, outputs: int, side: int, deep: bool) -> None:
+    """At -O3 the longer of features and weights decides; weights count as they come from flash."""
+    shape = ConvShape(inputs, outputs, (1, 1), (side, side), (side, side))
+    assert choose_tiling(shape, Simd.S8X8, load_machine(generation="2.1"), 3).deep is deep
+
+
+def test_deep_layers_of_2_1_below_o3() -> None:
+    """From 48 channels on, whatever it costs: CenterFace."""
     earlier, later = (load_machine(generation=name) for name in ("2.1", "2.2"))
     shape = ConvShape(64, 16, (1, 1), (8, 8), (8, 8))
-    assert choose_tiling(shape, Simd.S8X8, earlier, 3).deep
-    assert not choose_tiling(shape, Simd.S8X8, later, 3).deep
+    assert choose_tiling(shape, Simd.S8X8, earlier, 0).deep
+    assert not choose_tiling(shape, Simd.S8X8, later, 0).deep
+    narrow = ConvShape(32, 16, (1, 1), (64, 64), (64, 64))
+    assert not choose_tiling(narrow, Simd.S8X8, earlier, 0).deep

@@ -229,8 +229,9 @@ def test_versions_with_rows_of_their_own() -> None:
         "name",
         "title",
         "inflated_depth_16x8",
-        "deep_from",
         "relu_on_unit",
+        "deep_from",
+        "deep_weight_words",
     }
     assert differ("2.0", "2.1") == {"name", "title", "fuses_swish", "cut_keeps_units"}
 

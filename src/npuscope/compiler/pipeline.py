@@ -7,6 +7,7 @@ from msgspec import Struct
 from npuscope.compiler.emit.program import emit_program, one_blob_an_epoch
 from npuscope.compiler.lower.graph import lower_graph
 from npuscope.compiler.passes import run_passes
+from npuscope.compiler.passes.order import last_reader_first
 from npuscope.compiler.place import place
 from npuscope.compiler.schedule import schedule
 from npuscope.graph.model import Graph
@@ -35,6 +36,8 @@ def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None
         level = machine.generation.default_optimization
     macs, params = total_macs(graph), graph.parameters()
     graph = run_passes(graph, machine)
+    if options.alternative_schedule:
+        graph = last_reader_first(graph)
     lowered = lower_graph(graph, machine, level)
     groups = schedule(lowered, machine, options.alternative_schedule)
     program = emit_program(graph, lowered, groups, machine)

@@ -275,11 +275,22 @@ def longest_stream(tiling: Tiling, shape: ConvShape, feature_repeats: int) -> fl
 def _is_better(
     deep: Tiling, plain: Tiling, shape: ConvShape, machine: Machine, optimization: int
 ) -> bool:
-    if machine.generation.deep_from:
-        return shape.inputs >= machine.generation.deep_from
+    generation = machine.generation
+    if generation.deep_from and optimization < _RELEASES_OTHERS:
+        return shape.inputs >= generation.deep_from
     if deep.passes != plain.passes:
         return deep.passes < plain.passes
-    words, others = (longest_stream(t, shape, t.tiles) for t in (deep, plain))
+    if generation.deep_weight_words:
+        words, others = (_features_or_weights(t, shape, machine) for t in (deep, plain))
+    else:
+        words, others = (longest_stream(t, shape, t.tiles) for t in (deep, plain))
     # At -O3 the one with fewer units wins a tie [code: 51 layers of YOLOX, OSNet and MobileNetV2].
     fewer = optimization >= _RELEASES_OTHERS and deep.pipe < plain.pipe
-    return words <= others if machine.generation.deep_on_tie or fewer else words < others
+    return words <= others if generation.deep_on_tie or fewer else words < others
+
+
+def _features_or_weights(tiling: Tiling, shape: ConvShape, machine: Machine) -> float:
+    """What takes longer, in words, where weights count as they come from flash."""
+    pack = DEEP_BYTES if tiling.deep else tiling.pipe
+    features = shape.inputs * prod(shape.in_size) * tiling.tiles / pack
+    return max(features, shape.outputs * shape.inputs * machine.generation.deep_weight_words)

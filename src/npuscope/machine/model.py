@@ -244,6 +244,7 @@ class Generation(Struct, frozen=True):
     depthwise_joins: Mapped[bool]
     inflated_depth_16x8: Mapped[Count]
     deep_from: Mapped[Count]
+    deep_weight_words: Mapped[Count]
     group_channels: Mapped[Count]
     software_columns: Mapped[bool]
     free_uint8_input: Mapped[bool]
