@@ -3,8 +3,9 @@
     python benchmarks/vendor_builds.py builds --json builds.json --markdown builds.md
 
 The folder has one folder per repository, owner+name. A build is what one compile wrote: sources
-that differ in comments and white space alone are one, whichever repositories hold them, and the
-copy with weights beside it is taken. A network.c is known by its content, whatever its name.
+that differ in comments, names and white space alone are one, whichever repositories hold them, and
+the copy with weights beside it is taken. A network.c is known by its content, whatever its name;
+one whose sizes are variables of an application was written by hand and is none.
 A c_info.json is a build of its own unless a source has its buffers at its addresses, and a report
 unless a source or c_info.json of its network lies in the same repository. Those of CPU targets
 are left out. A folder may have a snapshot of an older commit in it, as `@commit`.
@@ -57,6 +58,9 @@ _HEAD_BYTES = 1 << 16
 _MARKS = (b"LL_ATON_VERSION", b"global pool")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _BUFFER = re.compile(r'\.name = "([^"]+)",\s*\.addr_base = \{[^}]*\},\s*\.offset_start = (\d+)')
+_NAMES = re.compile(r'"[^"]*"|\b[A-Za-z_]\w*')
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
+_VARIABLE = re.compile(r"\.\w+\.dim\.\w+ = [A-Za-z_]\w*\.")
 _DATE = re.compile(r"^Created date\s*:\s*(.+?)\s*$", re.MULTILINE)
 _MODEL_NAME = re.compile(r"^Model name - (.+?)\s*$", re.MULTILINE)
 _ENDINGS = ("_generate_report", "_analyze_report", "_validate_report", "_report", "c_info", "_")
@@ -120,7 +124,9 @@ def _builds(folder: Path) -> list[list[Path]]:
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if is_network(path):
             text = path.read_text(encoding="utf-8", errors="replace")
-            copies = sources.setdefault(_digest(code(text)), [])
+            if _VARIABLE.search(text):
+                continue
+            copies = sources.setdefault(_digest(numbers(text)), [])
             copies.append(path)
             if len(copies) == 1:
                 buffers.append(frozenset((n, int(o)) for n, o in _BUFFER.findall(text)))
@@ -185,6 +191,12 @@ def _has_source(places: frozenset[Place], sources: list[frozenset[Place]]) -> bo
 def code(text: str) -> str:
     """A source without what differs between copies of it."""
     return "".join(_COMMENT.sub("", text).split())
+
+
+def numbers(text: str) -> str:
+    """What stays of a source when its file, its functions and its network get other names."""
+    plain = _NAMES.sub(lambda found: " " if found[0][0] == '"' else "x", _COMMENT.sub("", text))
+    return " ".join(_NUMBER.findall(plain))
 
 
 def is_network(path: Path) -> bool:
