@@ -4,8 +4,8 @@
 
 The folder has one folder per repository, owner+name. A build is what one compile wrote: sources
 that differ in comments, names and white space alone are one, whichever repositories hold them, and
-the copy with weights beside it is taken. A network.c is known by its content, whatever its name;
-one whose sizes are variables of an application was written by hand and is none.
+the copy with weights beside it is taken. A network.c is known by its content, whatever its name.
+What somebody wrote or changed by hand is none: `--leave-out` names it.
 A c_info.json is a build of its own unless a source has its buffers at its addresses, and a report
 unless a source or c_info.json of its network lies in the same repository. Those of CPU targets
 are left out. A folder may have a snapshot of an older commit in it, as `@commit`.
@@ -31,7 +31,7 @@ import re
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -60,7 +60,6 @@ _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _BUFFER = re.compile(r'\.name = "([^"]+)",\s*\.addr_base = \{[^}]*\},\s*\.offset_start = (\d+)')
 _NAMES = re.compile(r'"[^"]*"|\b[A-Za-z_]\w*')
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
-_VARIABLE = re.compile(r"\.\w+\.dim\.\w+ = [A-Za-z_]\w*\.")
 _DATE = re.compile(r"^Created date\s*:\s*(.+?)\s*$", re.MULTILINE)
 _MODEL_NAME = re.compile(r"^Model name - (.+?)\s*$", re.MULTILINE)
 _ENDINGS = ("_generate_report", "_analyze_report", "_validate_report", "_report", "c_info", "_")
@@ -75,7 +74,7 @@ def main() -> int:
     models = _models(options.folder, *options.models)
     done = _rows(options.json)
     rows = []
-    for paths in _builds(options.folder):
+    for paths in _builds(options.folder, options.leave_out):
         key = str(paths[0].relative_to(options.folder))
         if options.match not in key:
             continue
@@ -99,6 +98,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="folder of repositories; it is searched through")
     parser.add_argument("--models", type=Path, action="append", default=[], help="more models")
     parser.add_argument("--match", default="", help="only builds whose path holds this")
+    parser.add_argument("--leave-out", action="append", default=[], help="not those with this")
     parser.add_argument("--limit", type=float, default=300, help="seconds for one build (300)")
     parser.add_argument("--json", type=Path, help="a line for each build; what it holds is kept")
     parser.add_argument("--markdown", type=Path, help="file to write the table to")
@@ -115,17 +115,17 @@ def _rows(file: Path | None) -> dict[str, dict[str, Any]]:
 # --- What there is ---
 
 
-def _builds(folder: Path) -> list[list[Path]]:
+def _builds(folder: Path, leave_out: Sequence[str] = ()) -> list[list[Path]]:
     """Files of each build: copies of one source, else of a c_info.json or a report alone."""
     sources: dict[str, list[Path]] = {}
     infos: dict[str, list[Path]] = {}
     reports: dict[str, list[Path]] = {}
     buffers: list[frozenset[Place]] = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if any(text in str(path) for text in leave_out):
+            continue
         if is_network(path):
             text = path.read_text(encoding="utf-8", errors="replace")
-            if _VARIABLE.search(text):
-                continue
             copies = sources.setdefault(_digest(numbers(text)), [])
             copies.append(path)
             if len(copies) == 1:
