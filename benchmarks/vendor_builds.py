@@ -3,8 +3,9 @@
     python benchmarks/vendor_builds.py builds --json builds.json --markdown builds.md
 
 The folder has one folder per repository, owner+name. A build is what one compile wrote: sources
-that differ in comments and white space alone are one, whichever repositories hold them, and the
-copy with weights beside it is taken. A network.c is known by its content, whatever its name.
+that differ in comments, names and white space alone are one, whichever repositories hold them, and
+the copy with weights beside it is taken. A network.c is known by its content, whatever its name.
+What somebody wrote or changed by hand is none: `--leave-out` names it.
 A c_info.json is a build of its own unless a source has its buffers at its addresses, and a report
 unless a source or c_info.json of its network lies in the same repository. Those of CPU targets
 are left out. A folder may have a snapshot of an older commit in it, as `@commit`.
@@ -30,7 +31,7 @@ import re
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -39,7 +40,7 @@ import numpy as np
 
 import npuscope
 from npuscope.boards.device import NOTHING, Request
-from npuscope.bounded_file import read_head
+from npuscope.bounded_file import is_pointer, read_head
 from npuscope.building import build, compiled_copy, md5, read_graph
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.machine.load import load_machine
@@ -57,13 +58,24 @@ _HEAD_BYTES = 1 << 16
 _MARKS = (b"LL_ATON_VERSION", b"global pool")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _BUFFER = re.compile(r'\.name = "([^"]+)",\s*\.addr_base = \{[^}]*\},\s*\.offset_start = (\d+)')
+_NAMES = re.compile(r'"[^"]*"|\b[A-Za-z_]\w*')
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
 _DATE = re.compile(r"^Created date\s*:\s*(.+?)\s*$", re.MULTILINE)
 _MODEL_NAME = re.compile(r"^Model name - (.+?)\s*$", re.MULTILINE)
+_IMAGES = (".raw", ".bin", ".hex")
 _ENDINGS = ("_generate_report", "_analyze_report", "_validate_report", "_report", "c_info", "_")
 _KINDS = ("HW", "SW", "HYBRID")
 Place = tuple[str, int]  # a buffer's name and where in its pool it starts
 STEPS = ("read", "executed", "emulated", "validated")
 NO_WEIGHTS, NO_MODEL = "no weights", "no model"
+_HEAD = """# Public builds, one by one
+
+Builds of the vendor's compilers that lie in public repositories, and what becomes of each here:
+written by `benchmarks/vendor_builds.py`, which says how they are found and what the columns mean.
+`@` is a commit that is not the newest. "No weights" and "no model" are not failures: there is
+nothing to execute, or nothing to compare with. A network whose verdict is "wrong" or "not judged"
+is not validated, whatever the cause is.
+"""
 
 
 def main() -> int:
@@ -71,7 +83,7 @@ def main() -> int:
     models = _models(options.folder, *options.models)
     done = _rows(options.json)
     rows = []
-    for paths in _builds(options.folder):
+    for paths in _builds(options.folder, options.leave_out):
         key = str(paths[0].relative_to(options.folder))
         if options.match not in key:
             continue
@@ -81,10 +93,11 @@ def main() -> int:
         if options.json and key not in done:
             with options.json.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-    told = _summary(rows)
-    print(told)
+    print("\n".join(_totals(rows)))
+    reasons = Counter(text for row in rows for text in row["why"].values())
+    print("\n".join(f"{count:4d} x {text}" for text, count in reasons.most_common()))
     if options.markdown:
-        options.markdown.write_text(_markdown(rows) + "\n" + told + "\n", encoding="utf-8")
+        options.markdown.write_text(_page(rows), encoding="utf-8")
     return 0
 
 
@@ -95,6 +108,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="folder of repositories; it is searched through")
     parser.add_argument("--models", type=Path, action="append", default=[], help="more models")
     parser.add_argument("--match", default="", help="only builds whose path holds this")
+    parser.add_argument("--leave-out", action="append", default=[], help="not those with this")
     parser.add_argument("--limit", type=float, default=300, help="seconds for one build (300)")
     parser.add_argument("--json", type=Path, help="a line for each build; what it holds is kept")
     parser.add_argument("--markdown", type=Path, help="file to write the table to")
@@ -111,16 +125,18 @@ def _rows(file: Path | None) -> dict[str, dict[str, Any]]:
 # --- What there is ---
 
 
-def _builds(folder: Path) -> list[list[Path]]:
+def _builds(folder: Path, leave_out: Sequence[str] = ()) -> list[list[Path]]:
     """Files of each build: copies of one source, else of a c_info.json or a report alone."""
     sources: dict[str, list[Path]] = {}
     infos: dict[str, list[Path]] = {}
     reports: dict[str, list[Path]] = {}
     buffers: list[frozenset[Place]] = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if any(text in str(path) for text in leave_out):
+            continue
         if is_network(path):
             text = path.read_text(encoding="utf-8", errors="replace")
-            copies = sources.setdefault(_digest(code(text)), [])
+            copies = sources.setdefault(_digest(numbers(text)), [])
             copies.append(path)
             if len(copies) == 1:
                 buffers.append(frozenset((n, int(o)) for n, o in _BUFFER.findall(text)))
@@ -185,6 +201,12 @@ def _has_source(places: frozenset[Place], sources: list[frozenset[Place]]) -> bo
 def code(text: str) -> str:
     """A source without what differs between copies of it."""
     return "".join(_COMMENT.sub("", text).split())
+
+
+def numbers(text: str) -> str:
+    """What stays of a source when its file, its functions and its network get other names."""
+    plain = _NAMES.sub(lambda found: " " if found[0][0] == '"' else "x", _COMMENT.sub("", text))
+    return " ".join(_NUMBER.findall(plain))
 
 
 def is_network(path: Path) -> bool:
@@ -268,6 +290,7 @@ def _steps(paths: list[Path], root: Path, models: dict[str, Path], answers: Any)
         row["weights"] = not program.missing_weights()
         if not row["weights"]:
             row["states"] |= dict.fromkeys(STEPS[1:], NO_WEIGHTS)
+            row["why"]["executed"] = _without_weights(paths, root)
         elif tried("executed", lambda: _executed(program)):
             tried("emulated", lambda: _equal(path))
             model = _model(path, program, models)
@@ -276,6 +299,21 @@ def _steps(paths: list[Path], root: Path, models: dict[str, Path], answers: Any)
             else:
                 tried("validated", lambda: _validated(program, model))
     answers.put({**row, "done": True})
+
+
+def _without_weights(paths: list[Path], root: Path) -> str:
+    """A file `ABSENT` in a repository's folder names what the stored copy of it lacks."""
+    beside = [file for path in paths for file in path.parent.glob("*")]
+    if any(file.suffix in _IMAGES and is_pointer(file) for file in beside if file.is_file()):
+        return "the weights are a Git LFS pointer"
+    for path in paths:
+        repository, *place = path.relative_to(root).parts
+        folder = Path(*(part for part in place[:-1] if not part.startswith("@")))
+        lacking = root / repository / "ABSENT"
+        names = lacking.read_text(encoding="utf-8").splitlines() if lacking.is_file() else ()
+        if any(Path(n).suffix in _IMAGES and Path(n).parent == folder for n in names):
+            return "the stored copy of the repository lacks its largest files, the weights"
+    return "no file of the repository has the size or the addresses of the weights"
 
 
 def _best(paths: list[Path]) -> tuple[Program | None, Path]:
@@ -402,28 +440,29 @@ def _line(row: dict[str, Any]) -> str:
     return "\n      ".join([f"{row.get('generation', '-'):>5} {cells}  {name}", *reasons])
 
 
-def _markdown(rows: list[dict[str, Any]]) -> str:
-    head = ("build", "generation", "found", "ms", *STEPS)
+def _page(rows: list[dict[str, Any]]) -> str:
+    """The table as a page, each reason once below it."""
+    head = ("repository", "build", "generation", "found", "ms", *STEPS)
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    notes: list[str] = []
+    notes: dict[str, int] = {}
     for row in rows:
         states = []
         for step in STEPS:
             state = row["states"].get(step, "-")
             if step in row["why"]:
-                notes.append(row["why"][step].replace("|", "/"))
-                state += f" [{len(notes)}]"
+                text = row["why"][step].replace("|", "/").replace("<", "&lt;")
+                state += f" [{notes.setdefault(text, len(notes) + 1)}]"
             states.append(state)
         weights = {True: "network.c, weights", False: "network.c"}
         found = weights.get(row.get("weights"), row.get("what", ""))  # type: ignore[arg-type]
         time_ms = f"{row['ms']:.2f}" if row.get("ms") is not None else "-"
-        cells = (row.get("path", row["key"]), row.get("generation", "-"), found, time_ms, *states)
+        repository, _, path = row.get("path", row["key"]).partition("/")
+        place = (repository.replace("+", "/", 1), f"`{path}`")
+        cells = (*place, row.get("generation", "-"), found, time_ms, *states)
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *(f"{n}. {text}" for n, text in enumerate(notes, 1))])
-
-
-def _summary(rows: list[dict[str, Any]]) -> str:
-    return "\n".join(_totals(rows))
+    told = "\n".join(f"* {line}" for line in _totals(rows))
+    reasons = "\n".join(f"{number}. {text}" for text, number in notes.items())
+    return "\n".join([_HEAD, told, "", *lines, "", "## Reasons", "", reasons, ""])
 
 
 def _totals(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -437,9 +476,6 @@ def _totals(rows: list[dict[str, Any]]) -> Iterator[str]:
         tried = [r for r in weighted if r["states"].get(step) not in (NO_MODEL, NO_WEIGHTS)]
         done = sum(row["states"].get(step) == "yes" for row in tried)
         yield f"{step}: {done} of {len(tried)} with weights{' and a model' * (step == STEPS[3])}"
-    reasons = Counter(text for row in rows for text in row["why"].values())
-    for text, count in reasons.most_common():
-        yield f"{count:4d} x {text}"
 
 
 if __name__ == "__main__":

@@ -30,16 +30,20 @@ def test_the_table_and_its_files(tmp_path: Path) -> None:
     source = (good / "network.c").read_text()
     copy = builds / "other+fork"
     copy.mkdir()
-    (copy / "net.c").write_text(f"/* another day */\n{source}")  # the same build, without weights
+    renamed = source.replace("EpochBlock_1", "EpochBlock_first")
+    (copy / "net.c").write_text(f"/* another day */\n{renamed}")  # the same build, without weights
     bare = builds / "owner+bare"
     bare.mkdir()
-    (bare / "network.c").write_text(source.replace("EpochBlockItems_", "EpochBlockItems_a"))
+    (bare / "network.c").write_text(f"{source}\nint other = 7;\n")
     (bare / "network_ecblobs.h").write_bytes((good / "network_ecblobs.h").read_bytes())
     broken = builds / "owner+broken"
     broken.mkdir()
-    (broken / "network.c").write_text(source.replace("EpochBlockItems_", "Items_"))
+    (broken / "network.c").write_text(source.replace("EpochBlockItems_", "Items_") + "int n = 8;")
+    by_hand = builds / "owner+hand"
+    by_hand.mkdir()
+    (by_hand / "network.c").write_text(f"{source}\nint other = 9;\n")
     command = [sys.executable, str(SCRIPT), str(builds), "--json", str(table)]
-    command += ["--markdown", str(page)]
+    command += ["--markdown", str(page), "--leave-out", "+hand"]
     made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert made.returncode == 0, made.stderr
     rows = {row["key"]: row for row in map(json.loads, table.read_text().splitlines())}

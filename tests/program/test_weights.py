@@ -77,6 +77,14 @@ def test_an_image_that_ends_early_is_another_networks(bare: Path, build: Path) -
     check(read_program(bare), build)
 
 
+def test_the_image_that_ends_with_the_last_parameter_goes_first(bare: Path, build: Path) -> None:
+    """A longer one under the compiler's own name was left by an older compile."""
+    image = (build / NAME).read_bytes()
+    (bare / "network_atonbuf.xSPI2.bin").write_bytes(b"\1" * (len(image) + 100))
+    (bare / "network_data.xSPI2.bin").write_bytes(image)
+    check(read_program(bare), build)
+
+
 def test_of_two_different_files_neither_is_taken(bare: Path, build: Path) -> None:
     image = (build / NAME).read_bytes()
     (bare / "a.bin").write_bytes(image)

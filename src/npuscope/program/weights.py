@@ -84,17 +84,18 @@ class WeightSearch(Struct, frozen=True):
 
     def _named(self, pool: Pool, size: int) -> bytes:
         """The image under the compiler's name, else what a build ships in its place. One that ends
-        before the last parameter is another network's."""
+        before the last parameter is another network's; one that ends with it goes before a longer
+        one, which an older compile may have left."""
         if not pool.file_name:
             return b""
         ends = tuple(f".{pool.file_name}{suffix}" for suffix in _PLAIN)
         images = [f for f in self.files if f.name.endswith(ends) and _is_image(f)]
         images = [f for f in images if f.stat().st_size >= size]
-        images.sort(key=lambda f: (not f.name.startswith(self.source.stem), f.name))
+        stem = self.source.stem
+        images.sort(key=lambda f: (f.stat().st_size != size, not f.name.startswith(stem), f.name))
         if images:
             return read_bytes(images[0], POOL_IMAGE)
         packed = [f for f in self.files if _may_hold(f, pool)]
-        stem = self.source.stem
         packed.sort(key=lambda f: (_PACKED.index(f.suffix.lower()), not f.name.startswith(stem)))
         parts = (_unpacked(file, pool) for file in packed)
         return next((image for image in parts if image and len(image) >= size), b"")

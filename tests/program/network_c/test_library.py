@@ -345,6 +345,8 @@ KERNELS = [
     "resize_integer",
     "argmin_integer",
     "argmax_integer",
+    "gather_integer",
+    "tile_integer",
 ]
 
 

@@ -225,6 +225,10 @@ class _Expression(msgspec.Struct):
         kind, offset = self._next(), self._offset()
         if kind == "&":
             value = self._step(self._unary)
+        elif kind == "*":
+            value = self._step(self._unary)
+            if not isinstance(value, str):
+                raise UnknownValue("'*' before something that is not a name", offset)
         elif kind in _UNARY:
             value = self._step(self._unary)
             if not isinstance(value, int | float):

@@ -170,6 +170,19 @@ def _batch_norm(reader: SoftwareReader, info: Struct, quantized: bool) -> Meanin
     return "BatchNorm", others, (("epsilon", 0.0), *_LITERT)
 
 
+def _gather(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
+    """Along the only axis whose size changes, or the only one with several values: how the library
+    numbers the axes of tensors with less than four is not known."""
+    sides = [tensor(info, f"general.{side}") for side in ("input", "output")]
+    before, after = (side.shape if side else () for side in sides)
+    axes = [axis for axis, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+    axes = axes or [axis for axis, size in enumerate(before) if size > 1]
+    if len(axes) != 1:
+        return "gather", (), ()
+    args: Args = (("axis", axes[0]), *_LITERT)
+    return "Gather", (reader.places_of_values(info, "operand", 1),), args
+
+
 def _word(info: Struct) -> str:
     return str(info.fields.get("general.type", "")).removeprefix(KERNEL_PREFIX)
 
@@ -214,6 +227,7 @@ KERNELS: dict[str, tuple[Maker, bool, bool]] = {
     "qlinearconv": (_conv, True, True),  # its struct has the same fields
     "bn": (_batch_norm, False, False),
     "sign": (_sign, False, False),
+    "gather": (_gather, False, False),
 }
 # The rest of the library's headers. No public build calls them, so that nothing tells how their
 # operands lie: they are timed, and refused by name where they would be executed.
@@ -223,7 +237,7 @@ NOT_READ = (
     "argmin",
     "argmin_integer",
     "concat",
-    "gather",
+    "gather_integer",
     "gemm",
     "gemm_integer",
     "instance_normalization",
@@ -232,4 +246,5 @@ NOT_READ = (
     "matmul",
     "qlinearmatmul",
     "tile",
+    "tile_integer",
 )

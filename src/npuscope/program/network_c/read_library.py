@@ -18,11 +18,12 @@ from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.c_values import Struct, Value
 from npuscope.program.network_c.parse_source import CallLine, Function
 from npuscope.program.network_c.read_head import Pools, address_of, read_buffer, tables_of
+from npuscope.program.network_c.read_pads import pad
 from npuscope.program.network_c.read_software import AXES
 from npuscope.structs import replace
 
 LIBRARY = "LL_ATON_LIB_"
-_NOT_OPERATORS = {"LL_ATON_LIB_UNUSED"}
+_NO_OPERATOR = "LL_ATON_LIB_UNUSED"
 
 
 class LibraryReader(msgspec.Struct):
@@ -35,7 +36,7 @@ class LibraryReader(msgspec.Struct):
     def read(self) -> Call | None:
         """The function's library call; None where it has none."""
         for statement in self.function.statements:
-            if not isinstance(statement, CallLine) or statement.name in _NOT_OPERATORS:
+            if not isinstance(statement, CallLine) or statement.name == _NO_OPERATOR:
                 continue
             if statement.name.startswith(LIBRARY):
                 make = OPERATORS.get(statement.name.removeprefix(LIBRARY))
@@ -166,9 +167,7 @@ def _slice(reader: LibraryReader, line: CallLine) -> Call:
     starts, ends, every = (reader.array(value) for value in line.arguments[5:8])
     axes = list(zip(starts, ends, every, steps_in, steps_out, strict=True))
     if any(step < 1 or start < 0 for start, _, step, _, _ in axes):
-        raise FileError(
-            "a slice that goes backwards is not supported", where=f"epoch {reader.epoch}"
-        )
+        raise FileError("a slice goes backwards", where=f"epoch {reader.epoch}")
     (name, start_in), (target_name, start_out) = (_place(reader, row) for row in (source, target))
     nbits = source.fields.get("nbits", 8)
     copy = Copy(
@@ -378,9 +377,7 @@ NOT_READ = (
     "DMA_Pad_Filling",
     "DMA_Pad_Memset",
     "DMA_RowToImage",
-    "Pad",
     "Pad_4Loop",
-    "Pad_Standard",
     "Softmax",
     "Async_Memcpy",
 )
@@ -397,4 +394,6 @@ OPERATORS: dict[str, Maker] = {
     "DMA_SpaceToDepth": _space_to_depth,
     "SW_DepthToSpace": _depth_to_space_by_cpu,
     "SW_SpaceToDepth": _space_to_depth_by_cpu,
+    "Pad": pad,
+    "Pad_Standard": pad,
 }

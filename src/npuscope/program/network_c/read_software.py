@@ -94,6 +94,13 @@ class SoftwareReader(msgspec.Struct):
         self.views[-1] = replace(self.views[-1], shape=(prod(place.shape),))
         return name
 
+    def places_of_values(self, info: Struct, prefix: str, number: int) -> str:
+        """An operand of 32-bit integers with one axis: which values another one gives."""
+        place = self._known(info, prefix)
+        name = self.view(place, 32, False, None, number)
+        self.views[-1] = replace(self.views[-1], shape=(prod(place.shape),))
+        return name
+
     def view(
         self, of: OperandPlace, nbits: int, is_float: bool, quant: Quant | None, number: int
     ) -> str:
