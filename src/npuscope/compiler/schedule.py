@@ -100,12 +100,15 @@ def _pooled_channels(stage: PoolStage, machine: Machine) -> int:
     return 1 if alone else pool_limit(stage.inputs[0].shape[1], machine)
 
 
-def schedule(lowered: Lowered, machine: Machine, alternative: bool = False) -> list[StageGroup]:
-    """Stages cut into epochs; `alternative`: as the vendor's --Oalt-sched does it."""
+def schedule(
+    lowered: Lowered, machine: Machine, alternative: bool = False, branches_apart: bool = False
+) -> list[StageGroup]:
+    """Stages cut into epochs; `alternative`: as the vendor's --Oalt-sched does it, and with
+    `branches_apart` of the readers of a value one an epoch."""
     groups: list[StageGroup] = []
     stored: dict[str, int] = {}
     in_memory: dict[str, int] = {}
-    line = ReadyLine(lowered, machine, alternative)
+    line = ReadyLine(lowered, machine, alternative, branches_apart)
     while line.ready:
         group = StageGroup(stored=stored, in_memory=in_memory, units=dict(line.units_of_cut))
         line.fill(group)
@@ -124,8 +127,15 @@ class ReadyLine:
     at 2.2); the longest way to the end first is no better there and worse on five others.
     """
 
-    def __init__(self, lowered: Lowered, machine: Machine, alternative: bool = False) -> None:
-        self.lowered, self.machine, self.alternative = lowered, machine, alternative
+    def __init__(
+        self,
+        lowered: Lowered,
+        machine: Machine,
+        alternative: bool = False,
+        branches_apart: bool = False,
+    ) -> None:
+        self.lowered, self.machine = lowered, machine
+        self.alternative, self.branches_apart = alternative, branches_apart
         # Value name -> names of the stages that read it (through views too); outputs read last.
         readers: dict[str, list[str]] = {}
         for stage in lowered.stages:
@@ -173,10 +183,11 @@ class ReadyLine:
 
     def _fill_by_level(self, group: StageGroup) -> None:
         """The same by the alternative scheduler: all that is ready in turn, then what follows from
-        it; of the readers of a value only the first, the others begin the next epoch. The first
-        stage for which units are missing closes the epoch; one that cannot read from inside it
-        waits, as calls and copies do. [code: MoveNet, where it was found, CenterFace, YOLOX, hand
-        landmarks; 2.1 and 2.2. In YOLOX a branch is followed before its turn comes, not elsewhere]
+        it; with branches apart, of the readers of a value only the first, the others begin the
+        next epoch. The first stage for which units are missing closes the epoch; one that cannot
+        read from inside it waits, as calls and copies do. [code: MoveNet, where it was found,
+        CenterFace, YOLOX, hand landmarks; 2.1 and 2.2. In YOLOX a branch is followed before its
+        turn comes, not elsewhere]
         """
         self.ready.sort(key=self._is_work)
         waiting: list[int] = []
@@ -196,8 +207,9 @@ class ReadyLine:
             for follower in self.after[place]:
                 self.missing[follower] -= 1
             followers = [n for n in self.after[place] if not self.missing[n]]
-            self.ready += followers[:1]
-            others += followers[1:]
+            joining = 1 if self.branches_apart else len(followers)
+            self.ready += followers[:joining]
+            others += followers[joining:]
         self.ready = others + waiting + self.ready
 
     def _is_cut(self, place: int, group: StageGroup) -> bool:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from npuscope.graph.model import Graph, Numerics
+from npuscope.graph.model import Graph
 
 
 def last_reader_first(graph: Graph) -> Graph:
     """Ops by descending end of a depth-first walk: of a value's readers the last one comes first.
 
     Builds with --Oalt-sched start the branches of a TFLite network so [code: YOLOX, CenterFace,
-    MoveNet; 2.1 and 2.2]. An ONNX file keeps its order [code: text detection, 2.2]. The usual
-    scheduler starts them in the order of the file: RAM of published YOLOX is exact with that alone.
+    MoveNet; 2.1 and 2.2]. The usual scheduler starts them in the order of the file: RAM of
+    published YOLOX is exact with that alone.
     """
-    if graph.numerics is not Numerics.LITERT:
-        return graph
     readers = graph.consumers()
     place = {id(op): n for n, op in enumerate(graph.ops)}
     after = [[place[id(r)] for made in op.outputs for r in readers[made]] for op in graph.ops]
