@@ -290,7 +290,7 @@ def time_line(profile: Profile) -> str:
 def change_lines(changes: tuple[Change, ...]) -> list[str]:
     if not changes:
         return ["changes  none is predicted to save time"]
-    basis = "as upper bounds: none was compiled"
+    basis = "as upper bounds: none of these was compiled"
     if any(change.gain.is_timed for change in changes):
         basis = "compiled and timed with the whole network unless marked 'at most'"
     lines = [f"changes  that save most, {basis}; savings overlap and do not add up"]
