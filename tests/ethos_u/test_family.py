@@ -89,6 +89,13 @@ def test_the_command_line_takes_changed_values(path: Path, capsys) -> None:
     assert "100 MHz" in capsys.readouterr().out
 
 
+def test_a_file_stays_on_the_machine_that_it_was_compiled_for(path: Path, capsys) -> None:
+    assert main(["estimate", str(path), "--machine", "ethos-u85-512"]) == 0
+    text = capsys.readouterr().out
+    assert "machine  ethos-u55-128" in text
+    assert "note     Vela compiled this file for ethos-u55-128, not for ethos-u85-512" in text
+
+
 def test_text_of_the_stream_assembles_to_the_same_bytes(path: Path) -> None:
     (part,) = disassemble(path).values()
     stream = next(iter(read_build(path, {}).file.offloads.values())).stream

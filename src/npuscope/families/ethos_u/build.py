@@ -57,6 +57,7 @@ class EthosBuild(Struct, frozen=True):
     written: bytes = b""  # the TFLite file that was made of another format
     vela_cycles: float | None = None
     reasons: Mapping[str, str] = {}  # Vela's, for operators on the CPU, by their first output
+    asked: str = ""  # the machine that was asked for, where the file was made for another
 
 
 class OffloadTime(Struct, frozen=True):
@@ -161,8 +162,15 @@ def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
     configuration = next(iter(file.offloads.values())).stream.configuration
     name = configuration.machine if configuration is not None else machine_names()[0]
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    asked = str(options.get("machine") or "")
     return EthosBuild(
-        file, data, _machine(name, options), path.name, md5, origins=_origins_beside(path)
+        file,
+        data,
+        _machine(name, options),
+        path.name,
+        md5,
+        origins=_origins_beside(path),
+        asked=asked if asked in machine_names() and asked != name else "",
     )
 
 
@@ -351,6 +359,11 @@ def _memory(build: EthosBuild) -> MemoryUse:
 
 def _notes(build: EthosBuild) -> tuple[str, ...]:
     notes = []
+    if build.asked:
+        notes.append(
+            f"Vela compiled this file for {build.machine.name}, not for {build.asked}: for that "
+            "give the model that Vela was given"
+        )
     if build.vela_cycles is not None:
         ms = build.vela_cycles / (1e3 * build.machine.clock_mhz)
         notes.append(f"Vela's own estimate: {build.vela_cycles:,.0f} cycles, {ms:.4g} ms")
