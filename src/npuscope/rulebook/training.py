@@ -92,6 +92,8 @@ SPELLINGS = {
         "nn.MaxPool2d or stride=2 instead of dilation"),
     "fold-width": Spelling("Reshape to more rows or channels before Conv1D or Conv2D",
         "x.reshape to more rows or channels before nn.Conv1d or nn.Conv2d"),
+    "fold-pool-width": Spelling("Reshape to more rows or channels before MaxPooling1D or 2D",
+        "x.reshape to more rows or channels before nn.MaxPool1d or 2d"),
     "fold-rows": Spelling("Reshape((n, -1, c)) so that no axis is that long",
         "x.reshape(b, c, n, -1) so that no axis is that long"),
     "resize-conv": Spelling("UpSampling2D(2), Conv2D(n, 3) instead of Conv2DTranspose",
