@@ -23,9 +23,10 @@ from npuscope.families.ethos_u.vela import VelaOptions, run_vela
 from npuscope.files.load import is_tflite, read_model
 from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
 from npuscope.files.tflite.write_graph import write_tflite
-from npuscope.graph.model import Graph
+from npuscope.graph.model import DType, Graph
 from npuscope.machine.load import load_machine as load_cpu
-from npuscope.ops.table import macs
+from npuscope.ops.table import OPS, macs
+from npuscope.ops.traits import Trait
 from npuscope.profiling.model import (
     EpochProfile,
     Fit,
@@ -98,6 +99,7 @@ def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosB
 def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
     """Vela reads TFLite: another source is written in that format first."""
     machine = _machine(str(options["machine"]), options)
+    _refuse_floats(graph, path)
     file = TfliteSource(data) if is_tflite(data) else _written(graph, path)
     output = run_vela(
         file.data,
@@ -135,13 +137,24 @@ class TfliteSource(Struct, frozen=True):
     names: tuple[str, ...] = ()
 
 
+def _refuse_floats(graph: Graph, path: Path) -> None:
+    """Vela leaves all of such a network to the CPU, whose time for layers is not known here."""
+    layers = [op for op in graph.ops if OPS[op.kind].has(Trait.PRODUCT)]
+    floats = all(graph.first_input(op).dtype is DType.FLOAT32 for op in layers)
+    quantized = any(tensor.quant for tensor in graph.tensors.values())
+    if quantized and not (layers and floats):
+        return
+    way = "`npuscope quantize MODEL -o OUT --data random` makes an int8 network of it"
+    if quantized:
+        way = "activations need scales too: quantize the float model that it was made from"
+    raise ModelError(
+        "Vela compiles quantized networks only, and this one computes on floats",
+        where=str(path),
+        hint=way,
+    )
+
+
 def _written(graph: Graph, path: Path) -> TfliteSource:
-    if not any(tensor.quant for tensor in graph.tensors.values()):
-        raise ModelError(
-            "Vela compiles quantized networks only, and this one computes on floats",
-            where=str(path),
-            hint="npuscope quantize makes an int8 network of it",
-        )
     file = write_tflite(graph)
     return TfliteSource(file.data, tuple(origin[0] if origin else "" for origin in file.origins))
 
