@@ -791,9 +791,21 @@ def float_layers(quantized: bool) -> Graph:
 
 
 def test_a_float_network_is_refused() -> None:
-    with pytest.raises(ModelError, match="none of its 1 layers is quantized") as caught:
+    with pytest.raises(ModelError, match="none of its layers is quantized") as caught:
         run_passes(float_layers(False), MACHINES["4.0"])
     assert "quantize it to int8 first" in caught.value.hint
+
+
+def test_weights_that_are_quantized_alone_are_told_of() -> None:
+    """Quantizers refuse such a file too: its reader is sent to the float model."""
+    graph = float_layers(False)
+    name = graph.ops[0].inputs[1]
+    weights = replace(graph.tensor(name), quant=Quant((0.01,), (0,)))
+    graph.tensors[name] = weights
+    with pytest.raises(ModelError) as caught:
+        run_passes(graph, MACHINES["4.0"])
+    assert caught.value.hint.startswith("its weights are quantized, its activations are not")
+    assert "npuscope quantize" not in caught.value.hint
 
 
 def test_a_dynamically_quantized_network_is_told_why_it_counts_as_float() -> None:

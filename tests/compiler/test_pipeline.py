@@ -35,6 +35,7 @@ from npuscope.ops.recurrent import SvdfOutputAttrs
 from npuscope.ops.reduce import PoolAttrs, ReduceAttrs
 from npuscope.ops.run import run
 from npuscope.profiling.validate import validate
+from npuscope.program.code_files import code_files
 from npuscope.program.model import EpochKind, Program, to_json
 from npuscope.program.modes import ArithOp
 from npuscope.program.units import Arith, Convacc, Streng
@@ -704,6 +705,22 @@ def test_constant_operands(
     program = compiled(graph, generation)
     assert program.count(SW) == 0
     assert differences(program, graph, sample(graph)).max() <= 1
+
+
+@pytest.mark.parametrize("generation", ["2.2", "4.0", "open"])
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
+def test_a_constant_for_each_of_many_channels_is_streamed(kind: str, generation: str) -> None:
+    """The unit holds 512 coefficients; boxes of a detector have a stride for each of 8,400."""
+    net = Net(25)
+    x = net.input((1, 1, 4, 513), (0.02, 3))
+    data = net.random.integers(-128, 128, 513).astype(np.int8)
+    names = (x, net.constant(data, per_tensor(0.03, 4)))
+    net.op(kind, names, BinaryAttrs(), net.shape(x), per_tensor(0.06, -2))
+    graph = net.graph()
+    program = compiled(graph, generation)
+    assert program.count(SW) == 0
+    assert differences(program, graph, sample(graph)).max() <= 1
+    assert code_files(program, MACHINES[generation], "net")[0] == ()  # blobs were written
 
 
 def test_a_constant_map_is_read_from_flash() -> None:

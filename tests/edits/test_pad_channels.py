@@ -242,6 +242,19 @@ def test_a_join_that_cannot_grow_gets_the_old_channels(form: type[Net]) -> None:
     assert layers(after) == [(4, 32), (4, 29)]
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_join_with_data_from_elsewhere_comes_twice_in_part(form: type[Net]) -> None:
+    """Coordinates beside features: neither end of what is joined can have new channels."""
+    net = form()
+    x, places = net.input((1, 6, 6, 4)), net.input((1, 6, 6, 2))
+    data = net.finish(
+        net.conv(net.concat(net.conv(x, 27, zero_point=places.zero_point), places), 8)
+    )
+    after = padded(data, 1, "inputs", 29, 32)
+    check_exact(data, after)
+    assert layers(after) == [(4, 27), (32, 8)]
+
+
 @pytest.mark.parametrize(("first", "last"), [(0, 29), (29, 58)])
 def test_masks_of_a_slice_give_way_to_its_bounds(first: int, last: int) -> None:
     net = LiteNet()

@@ -41,6 +41,7 @@ from npuscope.families.ethos_u.stream import stream_bytes
 from npuscope.families.ethos_u.vela import VelaOptions, run_vela, system_config, vela_command
 from npuscope.files.load import read_model
 from npuscope.program.model import EpochKind
+from quantizing.test_litert import float_net as float_tflite
 
 pytest.importorskip("ai_edge_litert", reason="ai_edge_litert is not installed")
 
@@ -87,6 +88,13 @@ def test_the_clock_is_a_what_if(path: Path) -> None:
 def test_the_command_line_takes_changed_values(path: Path, capsys) -> None:
     assert main(["estimate", str(path), "--set", "clock_mhz=100"]) == 0
     assert "100 MHz" in capsys.readouterr().out
+
+
+def test_a_file_stays_on_the_machine_that_it_was_compiled_for(path: Path, capsys) -> None:
+    assert main(["estimate", str(path), "--machine", "ethos-u85-512"]) == 0
+    text = capsys.readouterr().out
+    assert "machine  ethos-u55-128" in text
+    assert "note     Vela compiled this file for ethos-u55-128, not for ethos-u85-512" in text
 
 
 def test_text_of_the_stream_assembles_to_the_same_bytes(path: Path) -> None:
@@ -327,6 +335,14 @@ def test_networks_of_floats_are_refused_in_one_sentence(tmp_path: Path) -> None:
     model = save(tmp_path, "net.onnx", op_model(CASES["Sigmoid"], quantized=False))
     with pytest.raises(ModelError, match="quantized networks only"):
         FAMILY.compile(model, {"machine": "ethos-u55-128"})
+
+
+def test_layers_of_floats_are_refused_in_tflite_too(tmp_path: Path) -> None:
+    """Vela takes such a file, and leaves all of it to the CPU."""
+    model = float_tflite(tmp_path)
+    with pytest.raises(ModelError, match="quantized networks only") as caught:
+        FAMILY.compile(model, {"machine": "ethos-u55-128"})
+    assert "npuscope quantize MODEL -o OUT" in caught.value.hint
 
 
 _CHANNELS_FIRST = (1, SHAPE_IN[2], *SHAPE_IN[:2])

@@ -55,6 +55,11 @@ def test_an_op_may_have_no_name(tmp_path: Path) -> None:
     assert moved_work(graph, op.origin) == "a nameless op over 16 values"
 
 
+def test_an_op_of_several_outputs_is_told_once(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, with_unknown(outputs=2, kind="CUSTOM:ai.Detect"))
+    assert moved_work(graph, ["CUSTOM ai.Detect:#1"]) == "an ai.Detect over 16 values"
+
+
 def test_no_time_is_told_of_a_network_that_is_mostly_unknown(tmp_path: Path, capsys: Any) -> None:
     w = TfliteWriter()
     names = [w.tensor(f"t{n}", (1, 16), scale=0.25) for n in range(5)]

@@ -8,7 +8,7 @@ from shutil import which
 import pytest
 
 import npuscope
-from compiler.nets import dilated, random_network, small_groups, uint8_network
+from compiler.nets import Net, dilated, random_network, small_groups, uint8_network
 from compiler.test_pipeline import squeeze_excite
 from firmware.bare import (
     CLEAR,
@@ -282,6 +282,16 @@ def test_what_the_drivers_cannot_start_is_refused(tmp_path):
     npuscope.compile(squeeze_excite(), tmp_path, relocatable=True, epoch_controller=False)
     told = message(tmp_path, error=TargetError)
     assert "cannot be started by the image's drivers: ARITH 0: the registers that hold" in told
+
+
+def test_sizes_beyond_a_register_are_refused(tmp_path):
+    """As a machine file or another compiler may ask for them."""
+    net = Net()
+    net.max_pool(net.input((1, 1, 648, 8)), (1, 2), (1, 2))
+    wide = {"pool.line_buffer_elements": 8192}
+    npuscope.compile(net.graph(), tmp_path, relocatable=True, overrides=wide)
+    told = message(tmp_path, error=TargetError)
+    assert "POOL register FDIMS.FEATX holds 0 to 4095, not 5184" in told
 
 
 def test_the_api_writes_the_files(hand, tmp_path):

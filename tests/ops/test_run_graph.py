@@ -52,6 +52,16 @@ def test_a_scalar_is_an_array_that_the_next_graph_takes() -> None:
     assert isinstance(found, np.ndarray) and found == 1
 
 
+@pytest.mark.parametrize(("kind", "value"), [("Add", 9), ("Sub", 3), ("Mul", 9), ("Div", 4)])
+def test_numbers_without_axes_stay_numbers(kind: str, value: int) -> None:
+    made = Op(kind, "made", ("x", "y"), ("out",), BinaryAttrs())
+    graph = Graph(
+        "g", [tensor(name, ()) for name in ("x", "y", "out")], [made], ("x", "y"), ("out",)
+    )
+    found = run(graph, {"x": np.array(6, np.int8), "y": np.array(3, np.int8)})["out"]
+    assert (found.shape, found) == ((), value)
+
+
 def test_trace_gives_every_tensor_in_order() -> None:
     assert list(trace(small_graph(), {"x": X})) == ["a", "b", "out"]
 

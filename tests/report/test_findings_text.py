@@ -8,6 +8,7 @@ from npuscope.advice.explanation import Explanation
 from npuscope.report.findings import explain_json, explain_text, finding_lines, lint_text
 from npuscope.rulebook.finding import Finding, Hit, finding_json, worst_first
 from npuscope.rulebook.fix import at_most
+from npuscope.rulebook.fixes import CUT_TAIL
 from npuscope.rulebook.registry import make_finding
 from npuscope.structs import replace
 from sample_profile import sample_profile
@@ -84,6 +85,15 @@ def test_one_fix_is_told_once_with_all_it_saves() -> None:
     text = " ".join(" ".join(finding_lines(prime(number) for number in (1, 2))).split())
     assert "and add the results (at most 0.300 ms in all, not compiled) " in text
     assert "fix use 256 input channels (at most 0.400 ms in all, not compiled) see" in text
+
+
+def test_an_end_of_the_network_saves_once_for_all_places() -> None:
+    ends = [
+        replace(prime(number), fixes=(CUT_TAIL.fix({}, at_most(0.1 * number)),))
+        for number in (1, 3)
+    ]
+    text = " ".join(" ".join(finding_lines(ends)).split())
+    assert "(at most 0.300 ms in all, not compiled)" in text
 
 
 def test_json_keeps_names_and_rounds_times() -> None:

@@ -107,11 +107,12 @@ def moved_work(graph: Graph | None, names: Iterable[str]) -> str:
     words = []
     for op in ops:
         word = word_of(op)
-        article = "an" if word[0] in "AEIO" else "a"
+        article = "an" if word[0].upper() in "AEIO" else "a"
         sizes = [size for size in graph.output_tensor(op).shape if size != 1] or [1]
         values = " x ".join(f"{size:,}" for size in sizes)
-        words.append(f"{article} {word} over {values} values")
-    return " and ".join(words)
+        words.append((op.origin, f"{article} {word} over {values} values"))
+    # An unknown op stands in the graph once for each of its outputs.
+    return " and ".join(text for _, text in dict.fromkeys(words))
 
 
 def changes_of(findings: Iterable[Finding]) -> dict[ChangeKey, Change]:

@@ -170,11 +170,9 @@ def _run(argv: list[str]) -> int:
     # The verb is found before argparse runs, because only its module is imported.
     verb = next((word for word in argv if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
-        import difflib
+        from npuscope.cli.hints import of_unknown_verb
 
-        near = difflib.get_close_matches(verb, VERBS, n=2)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"verbs: {', '.join(VERBS)}"
-        raise UsageError(f"unknown verb '{verb}'", hint=hint)
+        raise UsageError(f"unknown verb '{verb}'", hint=of_unknown_verb(verb, VERBS))
     # Words before the verb may ask for help about all of them.
     whole = argv[:1] not in ([verb], ["--version"])
     parser = build_parser(verb, whole, families=verb is not None and _asks_families(verb, argv))
@@ -241,6 +239,10 @@ def _say(text: str) -> None:
 
 def _report(error: NpuscopeError, argv: Sequence[str]) -> int:
     """One sentence on stderr; under --json the same as an object on stdout."""
+    if "MODEL" in error.hint:
+        from npuscope.cli.hints import with_names
+
+        error.hint = with_names(error.hint, argv)
     _say(f"npuscope: {error}")
     if isinstance(error, InternalError) and _asked(argv, "--verbose", "-v"):
         import traceback

@@ -171,8 +171,10 @@ def _spread(
         pieces, whole = [*zip(step.outputs, step.ranges, strict=True)], step.inputs[0]
     else:
         return
+    if step.role is ChannelRole.JOIN and tensor == whole and FRONT in pads:
+        raise NotFitting(f"{step.name} has no room for new channels at its start")
     for piece, part in pieces:
-        if tensor == whole and not (step.role is ChannelRole.JOIN and FRONT in pads):
+        if tensor == whole:
             yield piece, {n - part.start: new for n, new in pads.items() if n in part}
         elif tensor == piece and widened(view, step, pads) is None:
             if FRONT in pads:

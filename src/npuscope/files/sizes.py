@@ -116,7 +116,9 @@ def static_shape(
     rows = open_axes == [0] and len(dims) == 2 and pins.usual.rows > _BATCH
     if open_axes in ([], [0]) and not pinned_axes and not rows:
         if open_axes:
-            notes.append(f"input '{label}': the dynamic batch size was set to {pins.batch}")
+            # A row of values may have no batch: its length is a choice.
+            other = f"; a length is set by --shape {label}=..." if len(dims) == 1 else ""
+            notes.append(f"input '{label}': the dynamic batch size was set to {pins.batch}{other}")
             if isinstance(dims[0], str):
                 pins.symbols.setdefault(dims[0], pins.batch)
         return tuple(dim if isinstance(dim, int) else pins.batch for dim in dims)

@@ -176,6 +176,7 @@ class Op(Apart, frozen=True):
 
 
 # Notes of readers, which a refusal of float networks repeats.
+WEIGHTS_ALONE = "its weights are quantized, its activations are not (dynamic range)"
 DYNAMIC_RANGE = "activations are quantized while it runs (dynamic range): read as a float network"
 FRONT_END_NAME = "_OE_"  # in the names of files that the vendor's front end writes
 FRONT_END = (

@@ -38,10 +38,9 @@ from npuscope.loadable.toolchain import (
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
 from npuscope.program.code_files import code_files, pool_images
-from npuscope.program.ec_blob.unit_arith import refuse_stream_vector
+from npuscope.program.ec_blob.lower import refuse_unheld
 from npuscope.program.model import Program, to_json
 from npuscope.program.network_c.layout import DIALECT_3, dialect
-from npuscope.program.units import Arith
 from npuscope.progress import progress
 from npuscope.shown import Rows, ShownRecord
 from npuscope.structs import replace
@@ -118,6 +117,12 @@ class Package(ShownRecord, frozen=True):
         return [{"file": name, "bytes": len(data)} for name, data in self.files.items()]
 
 
+_UNHELD = (
+    "network.c runs with the vendor's runtime; an image needs a network without products of a "
+    "feature map and a computed vector, and lines that fit the units"
+)
+
+
 def parse(source: Path, options: PackageOptions) -> tuple[SourceNetwork, PoolPlan]:
     """What would be packaged: the network and its pools, without compiling anything."""
     return _planned(read_network(source, options.name), options)
@@ -127,17 +132,15 @@ def _planned(network: SourceNetwork, options: PackageOptions) -> tuple[SourceNet
     # The image brings its own drivers: with what they cannot set up it would load and then wait
     # forever.
     for epoch in network.program.executed:
-        units = [unit for group in epoch.groups or () for unit in group.units]
-        for unit in (unit for unit in units if isinstance(unit, Arith)):
+        for unit in (unit for group in epoch.groups or () for unit in group.units):
             try:
-                refuse_stream_vector(unit)
+                refuse_unheld(unit)
             except TargetError as error:
                 raise TargetError(
                     f"epoch {epoch.number} cannot be started by the image's drivers: "
                     f"{error.message}",
                     where=network.source.name,
-                    hint="network.c runs with the vendor's runtime; an image needs a network "
-                    "without products of a feature map and a computed vector",
+                    hint=_UNHELD,
                 ) from None
     return network, plan_pools(network.program, network.images, secure=options.secure)
 

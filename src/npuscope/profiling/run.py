@@ -113,7 +113,9 @@ def _judged(
     doubtful = doubts(facts, epochs, machine, total_ms)
     widths = sides(made_of, credible=not doubtful)
     low, high = bounds_ms(total_ms, widths, cold_ms(machine))
-    notes = (*doubtful, *facts.notes, *remarks(made_of, machine))
+    # A verdict of "fits" says nothing of use for what the NPU has no part in.
+    idle = () if facts.counts["HW"] else ("the NPU computes nothing of this network",)
+    notes = (*doubtful, *facts.notes, *idle, *remarks(made_of, machine))
     error = error_text(total_ms, low, high)
     return (low, None if facts.unknown_ops else high), notes, error
 

@@ -19,13 +19,13 @@ from npuscope.files.load import load_model
 from npuscope.files.tflite.file import parse
 from npuscope.files.tflite.file_parts import FileOp
 from npuscope.files.tflite.sparse import dense
-from npuscope.graph.model import Quant
+from npuscope.graph.model import WEIGHTS_ALONE, Quant
 from npuscope.installed import needs
 from npuscope.profiling.runtimes import LitertKernels, litert_interpreter
 from npuscope.quantizing.bias import channel_means, with_shifts
 from npuscope.quantizing.equalise import equalise
 from npuscope.quantizing.histogram import Histograms
-from npuscope.quantizing.others import FLOAT_ONE, first_line, quiet
+from npuscope.quantizing.others import FLOAT_ONE, WEIGHTS_ONE, first_line, quiet
 from npuscope.quantizing.plan import ActivationRange, FloatLayer, RangePlan
 from npuscope.quantizing.samples import Border, Sample
 from npuscope.quantizing.work import Progress, Weights
@@ -54,11 +54,11 @@ class LitertWork:
                 "the model has several subgraphs: what is inside cannot be calibrated",
                 hint="export one static graph without control flow or state",
             )
-        if any(tensor.quant is not None for tensor in document.tensors):
-            raise ModelError(
-                "the model is quantized already, or its weights are",
-                hint=FLOAT_ONE,
-            )
+        if quantized := [tensor for tensor in document.tensors if tensor.quant is not None]:
+            # Of two files that are called quantized only one can go on as it is.
+            if all(tensor.data is not None for tensor in quantized):
+                raise ModelError(WEIGHTS_ALONE, hint=WEIGHTS_ONE)
+            raise ModelError("the model is quantized already", hint=FLOAT_ONE)
         notes = []
         _use_dense(document)
         if _use_float32(document):

@@ -22,6 +22,7 @@ from npuscope.rulebook.finding import (
     gain_json,
 )
 from npuscope.rulebook.fix import Gain
+from npuscope.rulebook.fixes import CUT_TAIL
 from npuscope.rulebook.registry import Rule
 from npuscope.rulebook.training import training
 from npuscope.shown import counted
@@ -234,7 +235,9 @@ def _fix_text(fixes: list[Fix], timed: Gain | None) -> str:
     in_all = " in all" if len(fixes) > 1 else ""
     gain = timed or fixes[0].gain
     if not gain.is_timed:
-        bounds = sum(fix.gain_ms for fix in fixes if fix.gain_ms is not None)
+        known = [fix.gain_ms for fix in fixes if fix.gain_ms is not None]
+        # One end of the network serves all places.
+        bounds = max(known, default=0.0) if best.id == CUT_TAIL.id else sum(known)
         bound = f" (at most {ms(bounds)} ms{in_all}, not compiled)" if bounds >= _LEAST_GAIN else ""
         return f"{safe_terminal(best.title)}{bound}{_moves(best.gain)}"
     saved = gain.ms or 0.0
@@ -290,7 +293,7 @@ def time_line(profile: Profile) -> str:
 def change_lines(changes: tuple[Change, ...]) -> list[str]:
     if not changes:
         return ["changes  none is predicted to save time"]
-    basis = "as upper bounds: none was compiled"
+    basis = "as upper bounds: none of these was compiled"
     if any(change.gain.is_timed for change in changes):
         basis = "compiled and timed with the whole network unless marked 'at most'"
     lines = [f"changes  that save most, {basis}; savings overlap and do not add up"]

@@ -277,7 +277,7 @@ def runtime_words(fixed: Fixed) -> str:
     if not fixed.changed:
         return "the file is not changed"
     if runtime is None:
-        return "no runtime to check with (pip install npuscope[reference])"
+        return "no runtime to check with (pip install 'npuscope[reference]')"
     if runtime.runs:
         same = (
             f"outputs {effect_words(runtime.effects, function=fixed.function)} there"

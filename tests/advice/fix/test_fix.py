@@ -253,7 +253,7 @@ def test_a_step_of_an_output_is_rounding_however_small_the_output(look: Look) ->
 def test_more_external_ram_is_refused(look: Look) -> None:
     spilled = changed(look, -0.5, external_ram_bytes=1)
     outcome = judge(candidate(), look, spilled, EXACT, no_risks)
-    assert outcome.reason == "it needs more external RAM"
+    assert outcome.reason == "it needs more external RAM: --only applies it"
 
 
 def test_a_hazard_may_cost_a_little(look: Look) -> None:

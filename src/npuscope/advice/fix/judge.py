@@ -47,7 +47,7 @@ def judge(
     # well.
     old, new = before.profile.memory, after.profile.memory
     if new.external_ram_bytes > old.external_ram_bytes:
-        return Judgement(False, "it needs more external RAM")
+        return Judgement(False, "it needs more external RAM: --only applies it")
     worst = _furthest_db(effects)
     if worst < _LEAST_SQNR_DB:
         # With what to hold it against: some networks are numerically sensitive by themselves.

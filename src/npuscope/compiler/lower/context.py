@@ -257,7 +257,7 @@ def require_batch_one(tensor: Tensor, op: Op) -> None:
         raise ModelError(
             f"{op.kind} has batch {tensor.shape[0]}; the NPU runs one image at a time",
             where=op.name,
-            hint="export the model with batch 1, or pin it: --shape NAME=1,...",
+            hint="export the model with batch 1; a batch that the file leaves open counts as 1",
         )
 
 

@@ -37,6 +37,9 @@ from npuscope.structs import replace
 
 # --- Add, Sub, Clip and requantisation on one ARITH unit ---
 
+_ONE = np.array([1])
+_BYTE_REACH = 255  # of a byte, whatever its sign
+
 
 def lower_add(context: Lowering, op: Op) -> None:
     """Two maps to a common scale, added; Sub negates the second coefficient."""
@@ -111,8 +114,12 @@ def emit_affine(
     output = context.new_value(context.graph.output_tensor(op))
     (scale, zero), (out_scale, out_zero) = quant_pair(source), quant_pair(output)
     ratio = gain * scale / out_scale
+    offset = offset / out_scale + out_zero - ratio * zero
+    if max(ratio.size, offset.size) > context.machine.arith.max_vector:
+        _emit_streamed(context, op, source, ratio, offset)
+        return
     n = norm(np.abs(ratio).max())
-    c, c_shift = offset32((offset / out_scale + out_zero - ratio * zero) * 2.0**n)
+    c, c_shift = offset32(offset * 2.0**n)
     stage = ArithStage(
         op.name,
         op.kind,
@@ -123,6 +130,47 @@ def emit_affine(
         c=c,
         c_shift=c_shift,
         shift=n,
+        clip=clamp_range(getattr(op.attrs, "activation", Activation.NONE), output),
+    )
+    context.define(op.outputs[0], context.emit(stage))
+
+
+def _emit_streamed(
+    context: Lowering, op: Op, source: Value, ratio: np.ndarray, offset: np.ndarray
+) -> None:
+    """The same where the unit does not hold a value for each channel: engines stream them, the
+    products first. In between are 16 bits with a fraction."""
+    output = context.new_value(context.graph.output_tensor(op))
+    ratio, offset = (np.broadcast_to(one, (source.channels,)) for one in (ratio, offset))
+    n = norm(np.abs(ratio).max())
+    reach = max(np.abs(ratio).max() * _BYTE_REACH, np.abs(offset).max())
+    fraction = max(0, min(n, norm(reach)))
+    scaled = _wide(source, f"{op.outputs[0]}.scaled")
+    gains, offsets = int16(ratio * 2.0**n), int16(offset * 2.0**fraction)
+    label, shift = f"{op.name}.mul", n - fraction
+    product = ArithStage(
+        label,
+        "Mul",
+        (source,),
+        scaled,
+        op.origin,
+        multiply=True,
+        a=ZERO,
+        c=ZERO,
+        shift=shift,
+        table=gains,
+    )
+    stage = ArithStage(
+        op.name,
+        "Add",
+        (context.emit(product),),
+        output,
+        op.origin,
+        a=_ONE,
+        b=1,
+        c=ZERO,
+        shift=fraction,
+        table=offsets,
         clip=clamp_range(getattr(op.attrs, "activation", Activation.NONE), output),
     )
     context.define(op.outputs[0], context.emit(stage))
@@ -174,8 +222,6 @@ def _sign_change(source: Value, output: Value) -> bool:
 #
 # With zero points the product has four terms: x*y - zx*y - zy*x + zx*zy. The raw product fits 16
 # bits; two more stages take the mixed terms off, the last one rescales.
-
-_ONE = np.array([1])
 
 
 def lower_mul(context: Lowering, op: Op) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.graph.limits import Computed
-from npuscope.graph.model import DYNAMIC_RANGE, FRONT_END, DType, Graph, Op
+from npuscope.graph.model import DYNAMIC_RANGE, FRONT_END, WEIGHTS_ALONE, DType, Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
@@ -149,28 +149,43 @@ def refuse_float_network(graph: Graph) -> None:
     if not layers or any(graph.first_input(op).dtype is not DType.FLOAT32 for op in layers):
         return
     # Files that are called int8 and are refused as float need the reason.
+    count = f"{len(layers)} layers" if len(layers) > 1 else "layers"
     raise ModelError(
-        f"the network is float32: none of its {len(layers)} layers is quantized, and the NPU has "
-        "no float unit",
-        hint="; ".join(_ways_to_integers(graph)),
+        f"the network is float32: none of its {count} is quantized, and the NPU has no float unit",
+        hint="; ".join(_ways_to_integers(graph, layers)),
     )
 
 
-def _ways_to_integers(graph: Graph) -> Iterator[str]:
+def _ways_to_integers(graph: Graph, layers: list[Op]) -> Iterator[str]:
     """Why the file counts as float, where its user holds it for quantized, and what to do."""
     if FRONT_END in graph.notes:
         yield FRONT_END
         yield "put that file beside this one, or use the model that you quantized"
         return
+    why = _why_float(graph, layers)
+    if not why:
+        yield _QUANTIZE
+        return
+    # `quantize` takes such a file no more than `estimate` does.
+    yield why
+    yield "quantize the float model that it was made from, with samples (full-integer)"
+    yield _AS_INT8
+
+
+def _why_float(graph: Graph, layers: list[Op]) -> str:
+    weights = (graph.tensors.get(name) for op in layers for name in op.inputs[1:2])
+    if any(tensor is not None and tensor.quant is not None for tensor in weights):
+        return WEIGHTS_ALONE
     if DYNAMIC_RANGE in graph.notes:
-        yield DYNAMIC_RANGE
-    elif any(tensor.quant is not None for tensor in graph.tensors.values()):
-        yield "some of its tensors are quantized, but none that a layer reads"
-    yield _QUANTIZE
+        return DYNAMIC_RANGE
+    if any(tensor.quant is not None for tensor in graph.tensors.values()):
+        return "some of its tensors are quantized, but none that a layer reads"
+    return ""
 
 
+_AS_INT8 = "`npuscope estimate MODEL --as-int8` shows what its figures would be"
 _QUANTIZE = (
-    "quantize it to int8 first: `npuscope quantize MODEL -o OUT --data DATA` with the float model, "
-    "TFLite's full-integer conversion, or onnxruntime's quantize_static with QDQ format; "
-    "--as-int8 of estimate, explain and profile shows what its figures would be"
+    "quantize it to int8 first: `npuscope quantize MODEL -o OUT --data random` (for real use "
+    "samples of your own instead of random), TFLite's full-integer conversion, or onnxruntime's "
+    f"quantize_static with QDQ format; {_AS_INT8}"
 )

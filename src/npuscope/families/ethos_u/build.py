@@ -23,9 +23,10 @@ from npuscope.families.ethos_u.vela import VelaOptions, run_vela
 from npuscope.files.load import is_tflite, read_model
 from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
 from npuscope.files.tflite.write_graph import write_tflite
-from npuscope.graph.model import Graph
+from npuscope.graph.model import DType, Graph
 from npuscope.machine.load import load_machine as load_cpu
-from npuscope.ops.table import macs
+from npuscope.ops.table import OPS, macs
+from npuscope.ops.traits import Trait
 from npuscope.profiling.model import (
     EpochProfile,
     Fit,
@@ -57,6 +58,7 @@ class EthosBuild(Struct, frozen=True):
     written: bytes = b""  # the TFLite file that was made of another format
     vela_cycles: float | None = None
     reasons: Mapping[str, str] = {}  # Vela's, for operators on the CPU, by their first output
+    asked: str = ""  # the machine that was asked for, where the file was made for another
 
 
 class OffloadTime(Struct, frozen=True):
@@ -97,6 +99,7 @@ def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosB
 def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
     """Vela reads TFLite: another source is written in that format first."""
     machine = _machine(str(options["machine"]), options)
+    _refuse_floats(graph, path)
     file = TfliteSource(data) if is_tflite(data) else _written(graph, path)
     output = run_vela(
         file.data,
@@ -134,13 +137,24 @@ class TfliteSource(Struct, frozen=True):
     names: tuple[str, ...] = ()
 
 
+def _refuse_floats(graph: Graph, path: Path) -> None:
+    """Vela leaves all of such a network to the CPU, whose time for layers is not known here."""
+    layers = [op for op in graph.ops if OPS[op.kind].has(Trait.PRODUCT)]
+    floats = all(graph.first_input(op).dtype is DType.FLOAT32 for op in layers)
+    quantized = any(tensor.quant for tensor in graph.tensors.values())
+    if quantized and not (layers and floats):
+        return
+    way = "`npuscope quantize MODEL -o OUT --data random` makes an int8 network of it"
+    if quantized:
+        way = "activations need scales too: quantize the float model that it was made from"
+    raise ModelError(
+        "Vela compiles quantized networks only, and this one computes on floats",
+        where=str(path),
+        hint=way,
+    )
+
+
 def _written(graph: Graph, path: Path) -> TfliteSource:
-    if not any(tensor.quant for tensor in graph.tensors.values()):
-        raise ModelError(
-            "Vela compiles quantized networks only, and this one computes on floats",
-            where=str(path),
-            hint="npuscope quantize makes an int8 network of it",
-        )
     file = write_tflite(graph)
     return TfliteSource(file.data, tuple(origin[0] if origin else "" for origin in file.origins))
 
@@ -161,8 +175,15 @@ def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
     configuration = next(iter(file.offloads.values())).stream.configuration
     name = configuration.machine if configuration is not None else machine_names()[0]
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    asked = str(options.get("machine") or "")
     return EthosBuild(
-        file, data, _machine(name, options), path.name, md5, origins=_origins_beside(path)
+        file,
+        data,
+        _machine(name, options),
+        path.name,
+        md5,
+        origins=_origins_beside(path),
+        asked=asked if asked in machine_names() and asked != name else "",
     )
 
 
@@ -351,6 +372,11 @@ def _memory(build: EthosBuild) -> MemoryUse:
 
 def _notes(build: EthosBuild) -> tuple[str, ...]:
     notes = []
+    if build.asked:
+        notes.append(
+            f"Vela compiled this file for {build.machine.name}, not for {build.asked}: for that "
+            "give the model that Vela was given"
+        )
     if build.vela_cycles is not None:
         ms = build.vela_cycles / (1e3 * build.machine.clock_mhz)
         notes.append(f"Vela's own estimate: {build.vela_cycles:,.0f} cycles, {ms:.4g} ms")

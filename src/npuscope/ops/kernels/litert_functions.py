@@ -255,6 +255,7 @@ def divide(graph: Graph, op: Op) -> Step:
     only_bytes(op, a, b, output)
     limits = clamp_limits(output, *real_limits(op.attrs_as(BinaryAttrs).activation))
     factor = quantized_multipliers(quant_of(a).scale / (quant_of(b).scale * quant_of(output).scale))
+    mantissa, factor_shift = int(factor.mantissa[0]), int(factor.shift[0])
 
     def step(inputs: Sequence[Array]) -> Array:
         above, below = centred(inputs[0], a), centred(inputs[1], b)
@@ -262,8 +263,8 @@ def divide(graph: Graph, op: Op) -> Step:
         inverse, bits_over_one = reciprocal(np.maximum(below, 1), 31)
         room = 31 - _bit_length(above)
         quotient = times(above << room, inverse)
-        shift = bits_over_one + room - factor.shift
-        value = rounding_shift(times(quotient, factor.mantissa), np.clip(shift, 0, 62))
+        shift = bits_over_one + room - factor_shift
+        value = rounding_shift(times(quotient, mantissa), np.clip(shift, 0, 62))
         value = np.where(below == 0, np.sign(above) << 31, value)
         return clamped(value + quant_of(output).zero_point, limits, output.dtype)
 

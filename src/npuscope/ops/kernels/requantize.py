@@ -46,7 +46,12 @@ def scale_twice(values: Array, factors: Multipliers) -> Array:
     """gemmlowp's rule: the high product rounds half up, the right shift half away from zero."""
     left, right = np.maximum(factors.shift, 0), np.maximum(-factors.shift, 0)
     high = ((values.astype(np.int64) << left) * factors.mantissa + 2**30) >> 31
-    return rounding_shift(high, right)
+    return _shaped(rounding_shift(high, right), values, factors)
+
+
+def _shaped(scaled: Array, values: Array, factors: Multipliers) -> Array:
+    """One factor leaves the shape as it is: a number stays a number."""
+    return scaled.reshape(values.shape) if factors.mantissa.size == 1 else scaled
 
 
 def rounding_shift(values: Array, bits: Array | int) -> Array:
@@ -60,7 +65,7 @@ def scale_reduced(values: Array, factors: Multipliers) -> Array:
     """The rule of 64-bit accumulators (16-bit activations): 16-bit mantissa, half up."""
     mantissa, shift = reduced_multipliers(factors)
     scaled: Array = (values.astype(np.int64) * mantissa + np.left_shift(1, shift - 1)) >> shift
-    return scaled
+    return _shaped(scaled, values, factors)
 
 
 def reduced_multipliers(factors: Multipliers) -> tuple[Array, Array]:

@@ -65,6 +65,17 @@ def lower(program: Program, blob: int) -> tuple[Instruction, ...]:
     return tuple(_Lowering(program).blob(epochs))
 
 
+def refuse_unheld(unit: Unit) -> None:
+    """Refuse sizes that registers cannot hold, whoever writes them: a controller or a processor."""
+    match unit:
+        case Convacc():
+            unit_convacc.lower(unit)
+        case PoolUnit():
+            unit_others.lower_pool(unit)
+        case Arith():
+            unit_arith.refuse_unheld(unit)
+
+
 class _Lowering:
     def __init__(self, program: Program) -> None:
         self.constants: Mapping[str, np.ndarray] = program.constants

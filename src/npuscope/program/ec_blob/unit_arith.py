@@ -192,6 +192,14 @@ def refuse_stream_vector(unit: Arith) -> None:
         )
 
 
+def refuse_unheld(unit: Arith) -> None:
+    """Refuse what no register or memory of the unit holds; its constants are not looked at."""
+    if unit.scalar:
+        refuse_stream_vector(unit)
+    else:
+        _lower_geometry(unit, UnitRegisters("ARITH"))
+
+
 def _lower_geometry(unit: Arith, image: UnitRegisters) -> int:
     """Counters and steps of the broadcast; gives the number of entries."""
     width, height, batch, channels = unit.fWidth, unit.fHeight, unit.batchDepth, unit.fChannels
