@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from compiler.nets import MACHINES, Net, compiled
-from npuscope.compiler.lower.context import quantized_range
 from npuscope.compiler.lower.pieces import ConvKernel, cut
+from npuscope.compiler.lower.scaling import quantized_range
 from npuscope.compiler.passes.base import FoldConstants
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.compiler.place import place

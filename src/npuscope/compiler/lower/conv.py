@@ -6,14 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.lower.context import (
-    Lowering,
-    constant_of,
-    layer_scaling,
-    quant_pair,
-    require_batch_one,
-    streamed_frame,
-)
+from npuscope.compiler.lower.context import Lowering, quant_pair, require_batch_one, streamed_frame
 from npuscope.compiler.lower.dilated import Dilated, dilated_sums
 from npuscope.compiler.lower.feature_copies import copied_channels
 from npuscope.compiler.lower.layer import ConvLayer
@@ -28,6 +21,7 @@ from npuscope.compiler.lower.pieces import (
     windows,
 )
 from npuscope.compiler.lower.pool import LayerSums, pool_follows, requantize_sums
+from npuscope.compiler.lower.scaling import constant_of, layer_scaling
 from npuscope.compiler.lower.software import SoftwarePiece, emit_software_piece
 from npuscope.compiler.numbers import fine_enough_shift, safe_conv_shift
 from npuscope.compiler.stages import ArithStage, ConvStage, PieceOrder, Value

@@ -7,18 +7,14 @@ from typing import cast
 
 import numpy as np
 
-from npuscope.compiler.lower.context import (
-    SIGN_OFFSET,
-    ZERO,
-    Lowering,
+from npuscope.compiler.lower.context import SIGN_OFFSET, ZERO, Lowering, plane_shape, quant_pair
+from npuscope.compiler.lower.functions import lower_swish
+from npuscope.compiler.lower.scaling import (
     clamp_range,
     emit_activated,
-    plane_shape,
-    quant_pair,
     quantized_range,
     rescale,
 )
-from npuscope.compiler.lower.functions import lower_swish
 from npuscope.compiler.lower.software import lower_software
 from npuscope.compiler.numbers import (
     int16,

@@ -9,12 +9,11 @@ from typing import cast
 from npuscope.compiler.lower.context import (
     Lowering,
     carrier,
-    moved,
     plane_shape,
     quant_pair,
     require_batch_one,
-    rescale,
 )
+from npuscope.compiler.lower.scaling import moved, rescale
 from npuscope.compiler.lower.software import call_stage, fall_back
 from npuscope.compiler.schedule import root
 from npuscope.compiler.stages import CallStage, CopyStage, Value

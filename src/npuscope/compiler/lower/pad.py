@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuscope.compiler.lower.context import Lowering, moved, quant_pair, require_batch_one
+from npuscope.compiler.lower.context import Lowering, quant_pair, require_batch_one
+from npuscope.compiler.lower.scaling import moved
 from npuscope.compiler.lower.software import call_stage, fall_back
 from npuscope.compiler.stages import ConvStage, CopyStage, Value
 from npuscope.geometry.tiling import ConvMode, Tiling

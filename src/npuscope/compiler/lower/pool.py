@@ -8,15 +8,12 @@ from typing import cast
 import numpy as np
 from msgspec import Struct
 
-from npuscope.compiler.lower.context import (
-    ZERO,
-    Lowering,
+from npuscope.compiler.lower.context import ZERO, Lowering, quant_pair, require_batch_one
+from npuscope.compiler.lower.scaling import (
     affine_stage,
     clamp_range,
     emit_activated,
     moved,
-    quant_pair,
-    require_batch_one,
     rescale,
 )
 from npuscope.compiler.numbers import (
