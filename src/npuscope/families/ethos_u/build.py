@@ -25,7 +25,7 @@ from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
 from npuscope.files.tflite.write_graph import write_tflite
 from npuscope.graph.model import DType, Graph
 from npuscope.machine.load import load_machine as load_cpu
-from npuscope.ops.table import OPS, macs
+from npuscope.ops.table import having, macs
 from npuscope.ops.traits import Trait
 from npuscope.profiling.model import (
     EpochProfile,
@@ -139,7 +139,7 @@ class TfliteSource(Struct, frozen=True):
 
 def _refuse_floats(graph: Graph, path: Path) -> None:
     """Vela leaves all of such a network to the CPU, whose time for layers is not known here."""
-    layers = [op for op in graph.ops if OPS[op.kind].has(Trait.PRODUCT)]
+    layers = [op for op in graph.ops if op.kind in having(Trait.PRODUCT)]
     floats = all(graph.first_input(op).dtype is DType.FLOAT32 for op in layers)
     quantized = any(tensor.quant for tensor in graph.tensors.values())
     if quantized and not (layers and floats):
@@ -147,11 +147,8 @@ def _refuse_floats(graph: Graph, path: Path) -> None:
     way = "`npuscope quantize MODEL -o OUT --data random` makes an int8 network of it"
     if quantized:
         way = "activations need scales too: quantize the float model that it was made from"
-    raise ModelError(
-        "Vela compiles quantized networks only, and this one computes on floats",
-        where=str(path),
-        hint=way,
-    )
+    says = "Vela compiles quantized networks only, and this one computes on floats"
+    raise ModelError(says, where=str(path), hint=way)
 
 
 def _written(graph: Graph, path: Path) -> TfliteSource:
