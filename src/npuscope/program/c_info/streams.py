@@ -131,7 +131,7 @@ def _pipe(
         return None
     if any(unit_name(one) == "POOL" for one in chain):
         return None
-    shapes = [buffer.shape for buffer in (weights[0], features[0], written[0])]
+    shapes = [_as_map(buffer.shape) for buffer in (weights[0], features[0], written[0])]
     if any(len(shape) != 4 or 0 in shape for shape in shapes):
         return None
     (outputs, inputs, *window), (_, channels, rows, columns), (_, _, high, wide) = shapes
@@ -146,6 +146,8 @@ def _pipe(
         kernels = max(n for n in range(1, _MOST_KERNELS + 1) if outputs % n == 0)
     if not kernels:
         return None
+    if grouped:
+        kernels = min(kernels, depth)  # sums that are stored otherwise than they are made
     passes = -(-inputs // depth)
     frames = channels // depth * repeats if grouped else passes * -(-outputs // kernels)
     if not frames or frames % len(layers) or (grouped and len(layers) > 1):
@@ -166,6 +168,11 @@ def _pipe(
         sums=not grouped and passes > len(layers) and any(one.outputs for one in layers),
         grouped=grouped,
     )
+
+
+def _as_map(shape: Sequence[int]) -> tuple[int, ...]:
+    """A row of features is a map of one pixel."""
+    return (*shape, 1, 1) if len(shape) == 2 else tuple(shape)
 
 
 def _kernels_at_once(chain: Sequence[NodeInfo], buffers: Buffers) -> int:
