@@ -13,7 +13,8 @@ from npuscope.program.model import Buffer, Epoch, EpochKind, Group, Program
 from npuscope.program.unit_words import DEEP_BYTES
 from npuscope.program.units import Activ, Arith, Convacc, Ref, Streng, Unit
 
-_WEIGHTS, _SUMS = 1, 2  # ports of a convolution unit
+_SUMS = 2  # port of a convolution unit
+SUM_BITS = 16
 _Key = tuple[str, int]  # a unit's type and number
 
 
@@ -120,6 +121,13 @@ class _Wiring:
             if isinstance(ends[0], Streng) and isinstance(ends[1], Streng):
                 yield ends[0].addr_base.buffer, ends[1].addr_base.buffer
 
+    def partial(self, key: _Key) -> set[str]:
+        """Sums that the layer reads again."""
+        row = self.series(key)
+        links = ((a, b, port) for a, b, port in self.links if b in row and port.port == _SUMS)
+        again = (self.units[a] for a, _, _ in links)
+        return {unit.addr_base.buffer for unit in again if isinstance(unit, Streng)}
+
     def writes(self, key: _Key) -> list[str]:
         streams = [self.units[b] for a, b, _ in self.links if a == key and b[0] == Streng.unit]
         found = (unit.addr_base.buffer for unit in streams if isinstance(unit, Streng))
@@ -174,8 +182,9 @@ def layouts(program: Program) -> dict[str, Layout]:
         for group in epoch.groups or ():
             for name, layout in _layouts(_Wiring(group), buffers):
                 # What two layers read otherwise keeps its own shape.
+                plain = Layout(names.listed_shape(buffers[name]), int(buffers[name].batch))
                 same = found.setdefault(name, layout) == layout
-                found[name] = layout if same else Layout(buffers[name].shape, buffers[name].batch)
+                found[name] = layout if same else plain
     return found
 
 
@@ -188,6 +197,10 @@ def _layouts(wiring: _Wiring, buffers: Mapping[str, Buffer]) -> Iterator[tuple[s
         weights = [one for one in read if one.is_param]
         maps = [one for one in read if not one.is_param]
         behind = _behind(wiring, key)
+        last = wiring.series(key)[-1]
+        for name in wiring.writes(last):
+            if name in buffers and is_sums(buffers[name]):
+                yield name, Layout(names.listed_shape(buffers[name]), int(unit.nKernels))
         held = [buffers[r.buffer] for u in behind for r in vectors(u) if r.buffer in buffers]
         for vector in held:
             if len(vector.shape) == 1 and vector.shape[0] > 1:
@@ -201,10 +214,16 @@ def _layouts(wiring: _Wiring, buffers: Mapping[str, Buffer]) -> Iterator[tuple[s
                 yield weights[0].name, Layout(shape, int(unit.batchDepth))
 
 
+def is_sums(buffer: Buffer) -> bool:
+    """Of a layer, in memory: 16 bits, of which the Program does not state the frames."""
+    return buffer.nbits == SUM_BITS and not buffer.is_param and buffer.batch == buffer.channels
+
+
 def _results(wiring: _Wiring, key: _Key) -> list[str]:
     """What the first unit behind the layer that writes anything writes."""
     while True:
-        written = [name for part in wiring.series(key) for name in wiring.writes(part)]
+        sums = wiring.partial(key)
+        written = [n for part in wiring.series(key) for n in wiring.writes(part) if n not in sums]
         follower = next(wiring.followers(key), None)
         if written or follower is None:
             return written

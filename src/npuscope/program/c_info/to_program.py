@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import npuscope.program.c_info.names as names
 from npuscope.errors import FileError
+from npuscope.program.c_info.operators import SUM_BITS
 from npuscope.program.c_info.records import (
     BufferInfo,
     CInfo,
@@ -163,8 +164,17 @@ def _stored(info: CInfo, graph: GraphInfo) -> Iterable[BufferInfo]:
     if not is_own(info):
         return info.buffers or ()
     inner = [one for node in graph.nodes for one in node.subgraph_nodes or ()]
-    read = {id for one in inner if kind_name(one) == "Conv" for id in one.inputs or ()}
-    return (_in_a_row(one) if _is_by_layer(one, read) else one for one in info.buffers or ())
+    layers = [one for one in inner if kind_name(one) == "Conv"]
+    read = {id for one in layers for id in one.inputs or ()}
+    sums = {id for one in layers for id in one.outputs or ()}
+    return (
+        _in_a_row(one)
+        if _is_by_layer(one, read)
+        else replace(one, batch=names.logical_shape(one)[-1])
+        if one.id in sums and one.nbits == SUM_BITS
+        else one
+        for one in info.buffers or ()
+    )
 
 
 def _is_by_layer(info: BufferInfo, read: set[int]) -> bool:
