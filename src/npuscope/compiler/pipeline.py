@@ -10,7 +10,7 @@ from npuscope.compiler.passes import run_passes
 from npuscope.compiler.passes.order import last_reader_first
 from npuscope.compiler.place import place
 from npuscope.compiler.schedule import schedule
-from npuscope.graph.model import Graph
+from npuscope.graph.model import Graph, Numerics
 from npuscope.machine.model import Machine
 from npuscope.ops.table import total_macs
 from npuscope.program.balance import check_balance
@@ -36,10 +36,12 @@ def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None
         level = machine.generation.default_optimization
     macs, params = total_macs(graph), graph.parameters()
     graph = run_passes(graph, machine)
-    if options.alternative_schedule:
+    # Of a TFLite network it takes the readers of a value one by one, the last one first.
+    one_by_one = options.alternative_schedule and graph.numerics is Numerics.LITERT
+    if one_by_one:
         graph = last_reader_first(graph)
     lowered = lower_graph(graph, machine, level)
-    groups = schedule(lowered, machine, options.alternative_schedule)
+    groups = schedule(lowered, machine, options.alternative_schedule, one_by_one)
     program = emit_program(graph, lowered, groups, machine)
     program = place(program, machine)
     if options.single_epoch_blobs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuscope.graph.model import Graph, Numerics
+from npuscope.graph.model import Graph
 
 
 def last_reader_first(graph: Graph) -> Graph:
@@ -12,8 +12,6 @@ def last_reader_first(graph: Graph) -> Graph:
     MoveNet; 2.1 and 2.2]. An ONNX file keeps its order [code: text detection, 2.2]. The usual
     scheduler starts them in the order of the file: RAM of published YOLOX is exact with that alone.
     """
-    if graph.numerics is not Numerics.LITERT:
-        return graph
     readers = graph.consumers()
     place = {id(op): n for n, op in enumerate(graph.ops)}
     after = [[place[id(r)] for made in op.outputs for r in readers[made]] for op in graph.ops]
