@@ -11,6 +11,7 @@
 
 #define LL_ATON_LIB_UNUSED(x) ((void)(x))
 #define ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR(x) (x)
+#define __LL_ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR(x) (x)
 
 /* Bit fields with the driver's widths, so that the compiler finds values that do not fit. */
 #define BITS(name, width) unsigned int name : width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from compiler.nets import (
     scheduled,
 )
 from compiler.vendor import MOBILENET_21, MOBILENET_30, TIME_SERIES_40, Build, rebuilt
+from edits.channel_nets import two_cell_denoiser
+from npuscope.building import read_graph
 from npuscope.compiler.lower.graph import lower_graph
 from npuscope.compiler.passes import run_passes
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
@@ -537,6 +540,16 @@ def test_the_alternative_scheduler_starts_with_the_last_reader() -> None:
     assert shared.operators == ("Conv", "Mul", "Add", "Sub")
     assert both.operators[:3] == ("Sub", "Conv", "Conv")
     assert both.origin == ("Conv2D:conv2d", "Conv2D:conv2d_2", "Conv2D:conv2d_1")
+
+
+def test_the_alternative_scheduler_on_an_onnx_network(tmp_path: Path) -> None:
+    """A published question states which epochs the CPU has: there no reader waits."""
+    file = tmp_path / "denoiser.onnx"
+    file.write_bytes(two_cell_denoiser())
+    options = CompileOptions(3, alternative_schedule=True)
+    program = compile_graph(read_graph(file, {}), load_machine(generation="2.1"), options)
+    calls = [epoch.number for epoch in program.executed if epoch.kind is not EpochKind.HW]
+    assert calls == [2, 3, 21]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -36,13 +36,12 @@ def compile_graph(graph: Graph, machine: Machine, options: CompileOptions | None
         level = machine.generation.default_optimization
     macs, params = total_macs(graph), graph.parameters()
     graph = run_passes(graph, machine)
-    # An ONNX file keeps its order and its branches [code: text detection, 2.2; document: a denoiser
-    # of 2.1 with 23 epochs].
-    by_branch = options.alternative_schedule and graph.numerics is Numerics.LITERT
-    if by_branch:
+    # Of a TFLite network it takes the readers of a value one by one, the last one first.
+    one_by_one = options.alternative_schedule and graph.numerics is Numerics.LITERT
+    if one_by_one:
         graph = last_reader_first(graph)
     lowered = lower_graph(graph, machine, level)
-    groups = schedule(lowered, machine, options.alternative_schedule, by_branch)
+    groups = schedule(lowered, machine, options.alternative_schedule, one_by_one)
     program = emit_program(graph, lowered, groups, machine)
     program = place(program, machine)
     if options.single_epoch_blobs:

@@ -101,14 +101,14 @@ def _pooled_channels(stage: PoolStage, machine: Machine) -> int:
 
 
 def schedule(
-    lowered: Lowered, machine: Machine, alternative: bool = False, branches_apart: bool = False
+    lowered: Lowered, machine: Machine, alternative: bool = False, readers_wait: bool = False
 ) -> list[StageGroup]:
-    """Stages cut into epochs; `alternative`: as the vendor's --Oalt-sched does it, and with
-    `branches_apart` of the readers of a value one an epoch."""
+    """Stages cut into epochs; `alternative`: as the vendor's --Oalt-sched does it, where of the
+    readers of a value only one goes on in its epoch if `readers_wait`."""
     groups: list[StageGroup] = []
     stored: dict[str, int] = {}
     in_memory: dict[str, int] = {}
-    line = ReadyLine(lowered, machine, alternative, branches_apart)
+    line = ReadyLine(lowered, machine, alternative, readers_wait)
     while line.ready:
         group = StageGroup(stored=stored, in_memory=in_memory, units=dict(line.units_of_cut))
         line.fill(group)
@@ -132,10 +132,10 @@ class ReadyLine:
         lowered: Lowered,
         machine: Machine,
         alternative: bool = False,
-        branches_apart: bool = False,
+        readers_wait: bool = False,
     ) -> None:
-        self.lowered, self.machine = lowered, machine
-        self.alternative, self.branches_apart = alternative, branches_apart
+        self.lowered, self.machine, self.alternative = lowered, machine, alternative
+        self.readers_wait = readers_wait
         # Value name -> names of the stages that read it (through views too); outputs read last.
         readers: dict[str, list[str]] = {}
         for stage in lowered.stages:
@@ -183,12 +183,11 @@ class ReadyLine:
 
     def _fill_by_level(self, group: StageGroup) -> None:
         """The same by the alternative scheduler: all that is ready in turn, then what follows from
-        it; with branches apart, of the readers of a value only the first, the others begin the
-        next epoch. The first stage for which units are missing closes the epoch; one that cannot
-        read from inside it waits, as calls and copies do. [code: MoveNet, where it was found,
+        it. The first stage for which units are missing closes the epoch; one that cannot read from
+        inside it waits, as calls and copies do. Of a value's readers in a TFLite network only the
+        first goes on, the others begin the next epoch [code: MoveNet, where it was found,
         CenterFace, YOLOX, hand landmarks; 2.1 and 2.2. In YOLOX a branch is followed before its
-        turn comes, not elsewhere]
-        """
+        turn comes, not elsewhere; a published question shows an ONNX network without waiting]."""
         self.ready.sort(key=self._is_work)
         waiting: list[int] = []
         others: list[int] = []
@@ -207,9 +206,9 @@ class ReadyLine:
             for follower in self.after[place]:
                 self.missing[follower] -= 1
             followers = [n for n in self.after[place] if not self.missing[n]]
-            joining = 1 if self.branches_apart else len(followers)
-            self.ready += followers[:joining]
-            others += followers[joining:]
+            now = 1 if self.readers_wait else len(followers)
+            self.ready += followers[:now]
+            others += followers[now:]
         self.ready = others + waiting + self.ready
 
     def _is_cut(self, place: int, group: StageGroup) -> bool:

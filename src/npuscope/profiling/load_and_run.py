@@ -140,7 +140,8 @@ def named(source: Path) -> Iterator[None]:
         raise FileError(error.message, where=where, hint=error.hint) from None
 
 
-_RUNTIME_OF_21, _OLD_RUNTIME = (1, 1, 0), (1, 1, 2)  # the last of their dialects
+# The last of their dialects.
+_RUNTIME_OF_20, _RUNTIME_OF_21, _OLD_RUNTIME = (1, 0, 255), (1, 1, 0), (1, 1, 2)
 _LAST_OF_30 = 8  # build of 1.1.3 up to which functions have the old form
 
 
@@ -242,7 +243,8 @@ def generation_of(image: Image) -> str:
     """By the version of the runtime: 3.0 and 4.0 share three numbers, not the build."""
     context = image.context
     if context.version <= _OLD_RUNTIME:
-        return "2.1" if context.version <= _RUNTIME_OF_21 else "2.2"
+        last_of = {"2.0": _RUNTIME_OF_20, "2.1": _RUNTIME_OF_21}
+        return next((name for name, last in last_of.items() if context.version <= last), "2.2")
     return "3.0" if context.rt_version_extra <= _LAST_OF_30 else "4.0"
 
 

@@ -28,7 +28,7 @@ from npuscope.program.dot import dot_text
 from npuscope.program.generate_report.summary import BuildCall
 from npuscope.program.generate_report.writer import generate_report_text
 from npuscope.program.model import Program, save
-from npuscope.program.network_c.writer_library import HEADER, NEEDS_KERNELS
+from npuscope.program.network_c.writer_library import HEADER
 from npuscope.program.network_csv import network_csv_text
 from npuscope.text import c_identifier, file_name
 from npuscope.whole_file import as_file_error, together, write_files
@@ -75,7 +75,7 @@ def write_build(
     """All files, or none; returns notes on what could not be written."""
     call = call or BuildCall()
     notes, files = code_files(program, machine, c_identifier(call.name))
-    if any(isinstance(text, str) and NEEDS_KERNELS in text for text in files.values()):
+    if any(isinstance(text, str) and f'"{HEADER}"' in text for text in files.values()):
         files[HEADER] = read_bytes(firmware_folder() / "kernels" / HEADER, OWN)
     files |= table_files(program, machine, graph, profile, call)
     with together():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
+from npuscope.geometry.tiling import FREE_ZERO_POINTS
 from npuscope.program.model import Buffer
 from npuscope.program.stated import StatedPipe, StatedStream, StatedUnits
 from npuscope.sim.counters import Bound
@@ -57,7 +58,7 @@ def _layer(
 ) -> ChainWork:
     weights, results = buffers[pipe.weights], pipe.results * pipe.kernels
     packed = _DEEP if pipe.window == (1, 1) and pipe.depth > _DEEP_ABOVE else 1
-    paired = pipe.grouped and pipe.depth == 2
+    paired = pipe.grouped and (pipe.depth == 2 or _takes_pairs(pipe, streams, banks, buffers))
     words = pipe.pixels * pipe.depth / (2 if paired else packed)
     engines = _layer_engines(pipe, streams, banks, buffers)
     apart = any(engine.apart for engine in engines if not (engine.dir or engine.constant))
@@ -80,6 +81,17 @@ def _layer(
         vectors=VectorWork(tables, pipe.frames * results, starts) if tables else None,
     )
     return ChainWork((work,), engines, ())
+
+
+def _takes_pairs(
+    pipe: StatedPipe, streams: Sequence[StatedStream], banks: Banks, buffers: dict[str, Buffer]
+) -> bool:
+    """Words of two channels: kernels of 3x3 with stride 2 in 8x8 mode, as `depthwise_tiling`."""
+    strided = pipe.window == (3, 3) and 3 * pipe.results <= pipe.pixels
+    if banks.machine.generation.depthwise == "inflated" or not strided or pipe.depth % 2:
+        return False
+    zeros = [buffers[s.buffer].quant for s in streams if s.layer]
+    return all(quant is None or quant.zero_points[0] in FREE_ZERO_POINTS for quant in zeros)
 
 
 def _layer_engines(

@@ -39,6 +39,11 @@ def held_epoch(epoch: Epoch) -> Epoch:
 
 
 def back(program: Program, folder: Path) -> Program:
+    """Without what stands there in place of registers."""
+    return replace(whole(program, folder), stated_units=())
+
+
+def whole(program: Program, folder: Path) -> Program:
     value = c_info_json(c_info_of(program, MACHINE))
     return program_from_c_info(read_c_info(written(folder, value)))
 

@@ -12,9 +12,10 @@ from msgspec import Struct
 import npuscope.program.c_info.names as names
 from npuscope.machine.model import Machine
 from npuscope.program.c_info.names import Vocabulary
+from npuscope.program.c_info.operators import operators_of, vectors
 from npuscope.program.c_info.records import BlobInfo, Edge, EdgeEnd, NodeInfo
 from npuscope.program.model import Epoch, EpochKind, Pool, Program
-from npuscope.program.units import Activ, Arith, Ref, Streng, Unit
+from npuscope.program.units import Streng
 
 # Memory power of an epoch, as the vendor's compiler estimates it.
 #
@@ -73,7 +74,7 @@ class Ids(Struct, frozen=True):
         epochs = {}
         for epoch in program.epochs:
             epochs[epoch.number] = following
-            following += 1 + len(epoch.operators)
+            following += 1 + len(operators_of(epoch))
         return Ids(pools, buffers, epochs, following)
 
 
@@ -154,49 +155,31 @@ def _buffers(epoch: Epoch) -> tuple[list[str], list[str]]:
     outputs: dict[str, None] = {}
     for unit in epoch.units:
         writes = isinstance(unit, Streng) and unit.dir
-        (outputs if writes else inputs).update({ref.buffer: None for ref in _places(unit)})
+        places = [unit.addr_base] if isinstance(unit, Streng) else vectors(unit)
+        (outputs if writes else inputs).update({ref.buffer: None for ref in places})
     return list(inputs), list(outputs)
 
 
-def _places(unit: Unit) -> list[Ref]:
-    places: tuple[Ref | None, ...] = ()
-    if isinstance(unit, Streng):
-        places = (unit.addr_base,)
-    elif isinstance(unit, Arith):
-        places = unit.A_vector, unit.B_vector, unit.C_vector
-    elif isinstance(unit, Activ):
-        places = unit.ROM0_vector, unit.ROM1_vector, unit.LUT_vector
-    return [place for place in places if place is not None]
-
-
 def _operators(epoch: Epoch, ids: Ids, words: Vocabulary) -> Iterator[NodeInfo]:
-    first = ids.epochs[epoch.number] + 1
-    units = _unit_names(epoch) if words.states_units else [None] * len(epoch.operators)
-    for place, (kind, unit) in enumerate(zip(epoch.operators, units, strict=True)):
-        name = f"{kind}_{epoch.number}_{place}"
-        attributes = {names.UNIT_KEY: unit} if unit else {}
+    moves = epoch.kind is EpochKind.HW and all(isinstance(u, Streng) for u in epoch.units)
+    for number, one in enumerate(operators_of(epoch), ids.epochs[epoch.number] + 1):
+        unit = one.unit or (_MOVES_ONLY if moves and epoch.units else "")
+        attributes = {names.UNIT_KEY: unit} if unit and words.states_units else {}
         # The first operator of a hybrid epoch is the library call, the others are its DMA.
         if epoch.kind is EpochKind.HYBRID:
-            mapping = names.HARDWARE if place else names.SOFTWARE
+            mapping = names.HARDWARE if one.place else names.SOFTWARE
         else:
             mapping = names.MAPPINGS[epoch.kind]
-        yield _node(name, first + place, mapping, kind, words, attributes=attributes)
-
-
-def _unit_names(epoch: Epoch) -> list[str | None]:
-    """The unit of each operator, in the order that units of its type are configured."""
-    waiting = {kind: [u.id for u in epoch.units if u.unit == kind] for kind in names.UNITS}
-    return [_unit_name(epoch, kind, waiting) for kind in epoch.operators]
-
-
-def _unit_name(epoch: Epoch, operator: str, waiting: dict[str, list[int]]) -> str | None:
-    if epoch.kind is not EpochKind.HW or not epoch.units:
-        return None
-    moves = not any(waiting[kind] for kind in names.UNITS)
-    kind = names.OPERATOR_UNITS.get(operator, "ACTIV")
-    if waiting[kind]:
-        return f"{names.UNITS[kind]} {waiting[kind].pop(0)}"
-    return _MOVES_ONLY if moves else None
+        yield _node(
+            names.operator_name(one.kind, epoch.number, one.place, one.series),
+            number,
+            mapping,
+            one.kind,
+            words,
+            attributes=attributes,
+            inputs=tuple(ids.buffers[name] for name in one.inputs if name in ids.buffers),
+            outputs=tuple(ids.buffers[name] for name in one.outputs if name in ids.buffers),
+        )
 
 
 def _edges(

@@ -11,6 +11,7 @@ from npuscope.program.c_info.from_epochs import (
     memory_power_mw,
     pool_power_mw,
 )
+from npuscope.program.c_info.operators import Layout, layouts
 from npuscope.program.c_info.records import (
     AccessInfo,
     BufferInfo,
@@ -46,7 +47,7 @@ def c_info_of(program: Program, machine: Machine) -> CInfo:
         idle = (Access(pool) for pool in real if pool not in used)
         node = ids.epochs[epoch.number]
         accesses += [_access(one, node, ids) for one in (*epoch.claims.accesses, *idle)]
-    buffers = program.buffer_map()
+    buffers, shapes = program.buffer_map(), layouts(program)
     graph = GraphInfo(
         name=program.name,
         id=1,
@@ -60,7 +61,7 @@ def c_info_of(program: Program, machine: Machine) -> CInfo:
     return CInfo(
         json_schema_version=names.SCHEMA_VERSION,
         environment=_environment(program),
-        buffers=tuple(_buffer(buffer, ids) for buffer in program.buffers),
+        buffers=tuple(_buffer(buffer, ids, shapes.get(buffer.name)) for buffer in program.buffers),
         graphs=(graph,),
         memory_pools=tuple(_pool(pool, program, machine, ids) for pool in program.pools),
         memory_accesses=tuple(accesses),
@@ -104,7 +105,7 @@ def _model_files(program: Program) -> tuple[ListedFile, ...]:
     return (ListedFile(program.model_file, f"0x{program.model_md5}" if program.model_md5 else ""),)
 
 
-def _buffer(buffer: Buffer, ids: Ids) -> BufferInfo:
+def _buffer(buffer: Buffer, ids: Ids, layout: Layout | None) -> BufferInfo:
     first, last = names.layout_flags(buffer)
     return BufferInfo(
         name=buffer.name,
@@ -116,11 +117,11 @@ def _buffer(buffer: Buffer, ids: Ids) -> BufferInfo:
         is_param=buffer.is_param,
         flags="",
         epochs=BufferLife(int(buffer.first), int(buffer.last)),
-        shape=names.listed_shape(buffer),
+        shape=layout.shape if layout else names.listed_shape(buffer),
         shape_map=(),
         channel_first=first,
         channel_last=last,
-        batch=int(buffer.batch),
+        batch=layout.batch if layout else int(buffer.batch),
         format=names.format_name(buffer),
         nbits=int(buffer.nbits),
         qmn=names.fixed_point(buffer),

@@ -51,6 +51,7 @@ MAPPINGS = {
 PARAM = "Param"
 RETURN = "Return"
 _EPOCH_NAME = re.compile(r"epoch_(\d{1,9})")
+_OPERATOR_NAME = re.compile(r"_\d{1,9}_(\d{1,9})$")
 _DESCRIPTION = "Node kind="
 
 # The vendor's names of our unit types, and the type that runs an operator; others are ACTIV's.
@@ -113,6 +114,17 @@ def epoch_name(number: int) -> str:
 def epoch_number(name: str) -> int | None:
     match = _EPOCH_NAME.fullmatch(name)
     return int(match[1]) if match else None
+
+
+def operator_name(kind: str, epoch: int, place: int, series: int) -> str:
+    """Of our own files: by its place in the epoch; units in series are named as vendors do."""
+    return f"{kind}_{epoch}_{place}" + (f"_ca_pipe_{series}" if series else "")
+
+
+def operator_place(name: str) -> int:
+    """The place that `operator_name` states; -1 for further units in series."""
+    match = _OPERATOR_NAME.search(name)
+    return int(match[1]) if match else -1
 
 
 def kind_text(kind: str, words: Vocabulary) -> str:

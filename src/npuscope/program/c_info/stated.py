@@ -9,7 +9,7 @@ from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 from npuscope.program.c_info.records import BufferInfo, CInfo, GraphInfo, NodeInfo
 from npuscope.program.c_info.streams import elements_of, streams_of, unit_name
-from npuscope.program.c_info.to_epochs import MACHINE, hardware_nodes, is_own, kind_name
+from npuscope.program.c_info.to_epochs import MACHINE, hardware_nodes, kind_name
 from npuscope.program.calls import kernel_name
 from npuscope.program.stated import StatedUnits
 
@@ -17,9 +17,7 @@ _VIEWS = having(Trait.VIEW)
 
 
 def stated_units(info: CInfo, graph: GraphInfo) -> tuple[StatedUnits, ...]:
-    """Units and streams of every hardware epoch; our own files do not say which operator reads."""
-    if is_own(info):
-        return ()
+    """Units and streams of every hardware epoch."""
     buffers = {buffer.id: buffer for buffer in info.buffers or ()}
     nodes = hardware_nodes(info, graph)
     inner = [one for _, node in nodes for one in node.subgraph_nodes or ()]

@@ -82,8 +82,10 @@ def _chain_streams(
     # Coefficients stay in a unit, as long as they fit; weights are the layer's.
     read = {id: None for id in read if copies or not _is_held(buffers[id], id in layers, longest)}
     largest = max((elements_of(buffers[id]) for id in (*read, *written)), default=0)
+    if not copies:
+        largest = _most(chain, read, written, buffers, pipe) or largest
     tensors = [buffers[id] for id in (*read, *written)]
-    whole = [one for one in tensors if copies or elements_of(one) == largest]
+    whole = [one for one in tensors if copies or elements_of(one) >= largest]
     depth = min((_together(buffer) for buffer in whole), default=1)
     # What a copy writes it has read; files name one part of what is joined or split.
     moved = max(sum(elements_of(buffers[id]) for id in ids) for ids in (read, written))
@@ -99,12 +101,29 @@ def _chain_streams(
                 writes,
                 number,
                 copies,
-                moved // len(ids) if copies else elements_of(buffer),
+                moved // len(ids) if copies else min(elements_of(buffer), largest),
                 at_once if _together(buffer) > at_once and not vector else 0,
                 min(depth, elements_of(buffer)) if vector else 0,
                 id in layers,
                 id in partial,
             )
+
+
+def _most(
+    chain: Sequence[NodeInfo],
+    read: Mapping[int, None],
+    written: Mapping[int, None],
+    buffers: Buffers,
+    pipe: StatedPipe | None,
+) -> int:
+    """Elements that pass at most: a tensor may be one part of what is joined or cut."""
+    if pipe is not None:
+        operands = (buffers[id] for one in chain for id in one.inputs or () if id in buffers)
+        outputs = next(one.shape[0] for one in operands if one.name == pipe.weights)
+        return pipe.results * outputs
+    if any(unit_name(one) == "POOL" for one in chain):
+        return 0
+    return min(max((elements_of(buffers[id]) for id in ids), default=0) for ids in (read, written))
 
 
 def _is_held(buffer: BufferInfo, is_weight: bool, longest: int) -> bool:
@@ -131,7 +150,7 @@ def _pipe(
         return None
     if any(unit_name(one) == "POOL" for one in chain):
         return None
-    shapes = [buffer.shape for buffer in (weights[0], features[0], written[0])]
+    shapes = [_as_map(buffer.shape) for buffer in (weights[0], features[0], written[0])]
     if any(len(shape) != 4 or 0 in shape for shape in shapes):
         return None
     (outputs, inputs, *window), (_, channels, rows, columns), (_, _, high, wide) = shapes
@@ -146,6 +165,8 @@ def _pipe(
         kernels = max(n for n in range(1, _MOST_KERNELS + 1) if outputs % n == 0)
     if not kernels:
         return None
+    if grouped:
+        kernels = min(kernels, depth)  # sums that are stored otherwise than they are made
     passes = -(-inputs // depth)
     frames = channels // depth * repeats if grouped else passes * -(-outputs // kernels)
     if not frames or frames % len(layers) or (grouped and len(layers) > 1):
@@ -166,6 +187,11 @@ def _pipe(
         sums=not grouped and passes > len(layers) and any(one.outputs for one in layers),
         grouped=grouped,
     )
+
+
+def _as_map(shape: Sequence[int]) -> tuple[int, ...]:
+    """A row of features is a map of one pixel."""
+    return (*shape, 1, 1) if len(shape) == 2 else tuple(shape)
 
 
 def _kernels_at_once(chain: Sequence[NodeInfo], buffers: Buffers) -> int:

@@ -51,7 +51,7 @@ def epochs_of(
                 if not own and _drives_dma(node)
                 else _kind(node, index)
             ),
-            operators=_operators(node),
+            operators=_own_operators(node) if own else _operators(node),
             origin=_origin(node, own),
             blob=blobs.get(node.id),
             groups=None,
@@ -136,6 +136,13 @@ def _kind(node: NodeInfo, index: int) -> EpochKind:
 
 def _operators(node: NodeInfo) -> tuple[str, ...]:
     return tuple(kind_name(inner) for inner in node.subgraph_nodes or ())
+
+
+def _own_operators(node: NodeInfo) -> tuple[str, ...]:
+    """In the order of the epoch, which the names state; the file lists chain by chain."""
+    listed = [(names.operator_place(one.name), one) for one in node.subgraph_nodes or ()]
+    ours = sorted(((place, kind_name(one)) for place, one in listed if place >= 0))
+    return tuple(kind for _, kind in ours)
 
 
 def kind_name(node: NodeInfo) -> str:

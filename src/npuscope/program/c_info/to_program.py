@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import npuscope.program.c_info.names as names
 from npuscope.errors import FileError
+from npuscope.program.c_info.operators import SUM_BITS
 from npuscope.program.c_info.records import (
     BufferInfo,
     CInfo,
@@ -13,7 +14,7 @@ from npuscope.program.c_info.records import (
     PoolInfo,
 )
 from npuscope.program.c_info.stated import stated_units
-from npuscope.program.c_info.to_epochs import MACHINE, epochs_of
+from npuscope.program.c_info.to_epochs import MACHINE, epochs_of, is_own, kind_name
 from npuscope.program.model import (
     Buffer,
     Pool,
@@ -90,7 +91,7 @@ def program_from_c_info(info: CInfo) -> Program:
         generation=settings.get("GENERATION") or names.generation_of(tool.version if tool else ""),
         epoch_controller=settings.get("EPOCH_CONTROLLER", str(int(blobs))) == "1",
         pools=memory,
-        buffers=with_views([_buffer(buffer, pools) for buffer in info.buffers or ()], memory),
+        buffers=with_views([_buffer(one, pools) for one in _stored(info, graph)], memory),
         epochs=epochs,
         inputs=tuple(buffers[id] for id in graph.inputs or ()),
         outputs=tuple(buffers[id] for id in graph.outputs or ()),
@@ -156,6 +157,36 @@ def _address(info: PoolInfo) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         return None
     return int(text) + max(info.offset_start or 0, 0)
+
+
+def _stored(info: CInfo, graph: GraphInfo) -> Iterable[BufferInfo]:
+    """Weights and coefficients of our own are a row of numbers; the file states them by layer."""
+    if not is_own(info):
+        return info.buffers or ()
+    inner = [one for node in graph.nodes for one in node.subgraph_nodes or ()]
+    layers = [one for one in inner if kind_name(one) == "Conv"]
+    read = {id for one in layers for id in one.inputs or ()}
+    sums = {id for one in layers for id in one.outputs or ()}
+    return (
+        _in_a_row(one)
+        if _is_by_layer(one, read)
+        else replace(one, batch=names.logical_shape(one)[-1])
+        if one.id in sums and one.nbits == SUM_BITS
+        else one
+        for one in info.buffers or ()
+    )
+
+
+def _is_by_layer(info: BufferInfo, read: set[int]) -> bool:
+    if not info.is_param:
+        return False
+    vector = len(info.shape) == 3 and info.shape[0] > 1 and info.shape[1:] == (1, 1)
+    return vector or (len(info.shape) == 4 and info.id in read)
+
+
+def _in_a_row(info: BufferInfo) -> BufferInfo:
+    elements = info.size_bytes * 8 // max(1, info.nbits)
+    return replace(info, shape=(elements,), batch=elements)
 
 
 def _buffer(info: BufferInfo, pools: Mapping[int, str]) -> Buffer:

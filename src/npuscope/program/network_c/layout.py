@@ -179,6 +179,7 @@ class Dialect(Struct, frozen=True):
     runtime: tuple[int, int, int, int]  # version of the runtime that was seen with it
     encryption_info: bool
     blob_container: int  # magic number of blobs with relocations
+    address_macro: str = "ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR"  # of a place, as the CPU sees it
 
     @property
     def has_instance(self) -> bool:
@@ -187,6 +188,17 @@ class Dialect(Struct, frozen=True):
 
 _OLD_ITEM, _OLD_PARAMETERS = "EpochBlock_ItemTypeDef", "const void *epoch_block"
 DIALECT_2 = Dialect(2, _OLD_ITEM, _OLD_PARAMETERS, "", (1, 1, 1, 14), False, 0xECBF0030)
+# Headers of six public repositories.
+DIALECT_20 = Dialect(
+    20,
+    _OLD_ITEM,
+    _OLD_PARAMETERS,
+    "",
+    (1, 0, 0, 16),
+    False,
+    0xECBF0030,
+    "__LL_ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR",
+)
 DIALECT_21 = Dialect(21, _OLD_ITEM, _OLD_PARAMETERS, "", (1, 1, 0, 31), False, 0xECBF0030)
 # Five public builds of 3.0: the functions of 2.x, the tables of what came after.
 DIALECT_30 = Dialect(30, _OLD_ITEM, _OLD_PARAMETERS, "", (1, 1, 3, 8), True, 0xECBF0050)
@@ -204,7 +216,7 @@ DIALECT_3 = Dialect(
 def dialect(generation: str) -> Dialect:
     """Generations 2.x speak the old one; those after 3.0, and ours, the new one."""
     if generation.startswith("2."):
-        return DIALECT_21 if generation in ("2.0", "2.1") else DIALECT_2
+        return {"2.0": DIALECT_20, "2.1": DIALECT_21}.get(generation, DIALECT_2)
     return DIALECT_30 if generation == "3.0" else DIALECT_3
 
 

@@ -86,12 +86,12 @@ class Scope(Struct, frozen=True, dict=True):
         if pool.relative:
             return f"((unsigned char *)((uintptr_t){self.symbol(pool)} + {offset}))"
         sum_text = f"{pool.address:#x}UL + {offset}"
-        return f"((unsigned char *)(ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR({sum_text})))"
+        return f"((unsigned char *)({self.dialect.address_macro}({sum_text})))"
 
     def code_address(self, pool: Pool, offset: int) -> str:
         """The address of a place as code may state it: code reaches a pool by its pointer."""
         base = f"(uintptr_t){self.pointer(pool)}" if pool.relative else f"{pool.address:#x}UL"
-        return f"(uintptr_t)(ATON_LIB_PHYSICAL_TO_VIRTUAL_ADDR({base} + {offset}))"
+        return f"(uintptr_t)({self.dialect.address_macro}({base} + {offset}))"
 
     def symbol(self, pool: Pool) -> str:
         return pool_symbol(pool, self.network)
