@@ -9,10 +9,11 @@ from math import prod
 
 import numpy as np
 
+from npuscope.compiler.groups import StageGroup
 from npuscope.compiler.lower.graph import lower_graph
 from npuscope.compiler.passes import run_passes
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
-from npuscope.compiler.schedule import StageGroup, schedule
+from npuscope.compiler.schedule import schedule
 from npuscope.compiler.stages import Lowered
 from npuscope.graph.model import Activation, Attrs, DType, Graph, Numerics, Op, Quant, Tensor
 from npuscope.machine.load import load_machine

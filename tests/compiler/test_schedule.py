@@ -22,10 +22,11 @@ from compiler.nets import (
 from compiler.vendor import MOBILENET_21, MOBILENET_30, TIME_SERIES_40, Build, rebuilt
 from edits.channel_nets import two_cell_denoiser
 from npuscope.building import read_graph
+from npuscope.compiler.joining import root
 from npuscope.compiler.lower.graph import lower_graph
 from npuscope.compiler.passes import run_passes
 from npuscope.compiler.pipeline import CompileOptions, compile_graph
-from npuscope.compiler.schedule import root, schedule
+from npuscope.compiler.schedule import schedule
 from npuscope.compiler.stages import ArithStage, ConvStage, CopyStage, PoolStage
 from npuscope.geometry.tiling import ConvShape, choose_tiling, depthwise_tiling
 from npuscope.graph.model import Activation, Graph

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from npuscope.compiler.schedule import root
+from npuscope.compiler.joining import root
 from npuscope.compiler.stages import Lowered, Value
 from npuscope.errors import TargetError
 from npuscope.graph.model import Graph, Tensor

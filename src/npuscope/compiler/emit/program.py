@@ -6,7 +6,8 @@ from itertools import count, groupby
 
 from npuscope.compiler.emit.buffers import BufferTable, EpochBuilder
 from npuscope.compiler.emit.stages import emit_stage, store, store_copy
-from npuscope.compiler.schedule import StageGroup, root
+from npuscope.compiler.groups import StageGroup
+from npuscope.compiler.joining import root
 from npuscope.compiler.stages import (
     CallStage,
     ConvStage,

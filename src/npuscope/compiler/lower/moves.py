@@ -6,6 +6,7 @@ from __future__ import annotations
 from math import gcd
 from typing import cast
 
+from npuscope.compiler.joining import root
 from npuscope.compiler.lower.context import (
     Lowering,
     carrier,
@@ -15,7 +16,6 @@ from npuscope.compiler.lower.context import (
 )
 from npuscope.compiler.lower.scaling import moved, rescale
 from npuscope.compiler.lower.software import call_stage, fall_back
-from npuscope.compiler.schedule import root
 from npuscope.compiler.stages import CallStage, CopyStage, Value
 from npuscope.graph.model import Op
 from npuscope.ops.images import BlockAttrs, DepthOrder
