@@ -370,3 +370,10 @@ def proof_bits(one: Seen, touched: int) -> int:
     if isinstance(one, SeenMarker) or (isinstance(one, Statement) and one.of_all):
         return 8 * touched  # as a constant
     return touched
+
+
+def different_bytes(one: Seen, touched: int) -> int:
+    """Of an output that the program may have misread: a constant is one of them."""
+    if not isinstance(one, SeenValues) or one.sight.view is not SightView.OUTPUT:
+        return 0
+    return min(touched, np.unique(one.values).size) * one.values.itemsize
