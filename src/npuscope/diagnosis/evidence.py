@@ -112,8 +112,6 @@ class SeenValues(Struct, frozen=True):
             else:
                 zero = buffer.quant.zero_point if buffer.quant else 0
                 values = (values.astype(np.float64) - zero) * step
-        elif fault.decode is not None and self.sight.view is SightView.OUTPUT:
-            return None  # the bytes tell nothing about how they are decoded
         elif values.dtype.kind == "f" and buffer is not None and buffer.quant is not None:
             step = float(buffer.quant.scale)
         elif values.dtype.kind == "f":  # a 255th of what a right board gives
