@@ -76,6 +76,12 @@ class Search:
         return time.monotonic() > self._wall_ends
 
     @property
+    def untried(self) -> list[str]:
+        """Causes of which no fault was tried, for lack of time."""
+        tried = {trial.cause.id for trial in self.trials}
+        return [id_ for id_ in self.not_tried if id_ not in tried]
+
+    @property
     def total(self) -> Likeness:
         """How a right board fits."""
         return sum((fit for fit in self.right if fit is not None), Likeness())
