@@ -11,7 +11,9 @@ import pytest
 import npuscope
 from models import Net, dense_net, to_tflite
 from npuscope.building import build
+from npuscope.diagnosis.case import TriageRequest, open_case
 from npuscope.diagnosis.result import TriageVerdict
+from npuscope.diagnosis.search import Search
 from npuscope.sim.run import execute
 from triage_cases import causes
 
@@ -66,6 +68,20 @@ def test_a_step_that_no_generation_gives_is_said(tmp_path: Path) -> None:
     result = npuscope.triage(model, inputs=[tmp_path / "in.npy"], outputs=[tmp_path / "out.npy"])
     assert result.verdict is TriageVerdict.NO_FAULT
     assert "none of those known here" in result.answer
+
+
+def test_causes_that_no_time_was_left_for_are_counted(tmp_path: Path, frame: np.ndarray) -> None:
+    model = tmp_path / "deep.tflite"
+    model.write_bytes(to_tflite(deep_net()))
+    program = build(model, {}).program
+    output = np.full_like(board_of(model, "4.0", frame), 0)
+    (tmp_path / "out.raw").write_bytes(output.tobytes())
+    request = TriageRequest((str(tmp_path / "in.npy"),), (str(tmp_path / "out.raw"),))
+    case = open_case(program, request, None)
+    search = Search(case.scene, case.evidence, tolerant=False, wall_s=0)
+    assert search.run() == []
+    assert search.is_late
+    assert set(search.untried) == set(search.not_tried) > {"input-bgr", "output-late"}
 
 
 def test_two_faults_are_no_single_cause_and_named_after_a_look(

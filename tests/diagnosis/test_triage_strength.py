@@ -19,6 +19,7 @@ from npuscope.diagnosis.evidence import Likeness
 from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.result import MOST_CHANCE, TriageVerdict
 from npuscope.diagnosis.search import Search
+from npuscope.diagnosis.signs import _offset, _right_start
 from npuscope.diagnosis.trial import FaultTrial, paired
 from npuscope.program.model import images
 from npuscope.report.triage import triage_text
@@ -120,6 +121,18 @@ def test_a_hint_sets_half_of_the_differing_values_right(model: Path, tmp_path: P
     assert f"3 instead of {differing}" in result.nearest[0].proof
     assert "exactly" not in result.nearest[0].proof
     assert differing >= 2 * 3
+
+
+def test_what_values_show_by_themselves() -> None:
+    right = np.array([-120, -5, 0, 3, 9, 40, 77, 90, 110, 125], np.int8)
+    assert _offset(right, np.clip(right.astype(int) + 5, -128, 127).astype(np.int8)) == 5
+    assert _offset(right, right) is None
+    assert _offset(right, right[::-1].copy()) is None
+    assert _offset(right[:6], right[:6] + np.int8(2)) is None  # too few
+    values = np.arange(120, dtype=np.uint8)
+    assert _right_start(values, np.where(values < 50, values, ~values)) == 50
+    assert _right_start(values, np.where(values == 50, 0, values)) is None
+    assert _right_start(values, ~values) is None
 
 
 @pytest.mark.parametrize("count", [1, 5, 31])

@@ -112,8 +112,6 @@ class SeenValues(Struct, frozen=True):
             else:
                 zero = buffer.quant.zero_point if buffer.quant else 0
                 values = (values.astype(np.float64) - zero) * step
-        elif fault.decode is not None and self.sight.view is SightView.OUTPUT:
-            return None  # the bytes tell nothing about how they are decoded
         elif values.dtype.kind == "f" and buffer is not None and buffer.quant is not None:
             step = float(buffer.quant.scale)
         elif values.dtype.kind == "f":  # a 255th of what a right board gives
@@ -370,3 +368,10 @@ def proof_bits(one: Seen, touched: int) -> int:
     if isinstance(one, SeenMarker) or (isinstance(one, Statement) and one.of_all):
         return 8 * touched  # as a constant
     return touched
+
+
+def different_bytes(one: Seen, touched: int) -> int:
+    """Of an output that the program may have misread: a constant is one of them."""
+    if not isinstance(one, SeenValues) or one.sight.view is not SightView.OUTPUT:
+        return 0
+    return min(touched, np.unique(one.values).size) * one.values.itemsize

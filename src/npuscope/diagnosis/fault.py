@@ -81,6 +81,13 @@ class BoardFault(Struct, frozen=True):
     deadens: bool = False  # it leaves a constant inside, as a wrong input may do as well
     rare: bool = False  # one of many places that no public case shows: tried where time allows
 
+    @property
+    def only_reads(self) -> bool:
+        """Is all right but what the program makes of the outputs?"""
+        parts = (self.supply, self.fetch, self.image, self.image_read, self.step, self.settle)
+        inner = any(parts) or self.blocked or self.program is not None or self.unmapped
+        return not inner and (self.read is not None or self.decode is not None)
+
 
 RIGHT = BoardFault("nothing is wrong")
 

@@ -8,13 +8,13 @@ from itertools import islice
 import numpy as np
 from msgspec import Struct
 
-from npuscope.diagnosis.evidence import SeenDigest, SeenMarker, SeenValues, proof_bits
 from npuscope.diagnosis.fault import RIGHT
-from npuscope.diagnosis.result import MOST_CHANCE, NextLook
+from npuscope.diagnosis.prospect import Prospect
+from npuscope.diagnosis.result import NextLook
 from npuscope.diagnosis.scene import BoardScene, Frame
 from npuscope.diagnosis.search import Search
-from npuscope.diagnosis.sights import Array, Sight, SightView, short_names
-from npuscope.diagnosis.trial import FaultTrial, tells_of_input
+from npuscope.diagnosis.sights import Sight, SightView, short_names
+from npuscope.diagnosis.trial import FaultTrial
 from npuscope.program.calls import element_type
 from npuscope.sim.run import written
 
@@ -283,102 +283,6 @@ def _half_way(scene: BoardScene, states: Mapping[str, bool]) -> tuple[str, ...]:
 # --- Where causes are to be told apart, or to be made certain ---
 
 
-class _Outcome(Struct, frozen=True):
-    """Causes that stay together, and the bits of each: those that count, those that do as soon as
-    the input is known to be right."""
-
-    groups: list[list[int]]
-    bits: list[int]
-    held: list[int]
-
-
-class _Prospect:
-    """What an observation would show of each suspect: its bytes, and how much they weigh."""
-
-    def __init__(self, search: Search, scene: BoardScene, trials: Sequence[FaultTrial]) -> None:
-        self._search = search
-        self._scene = scene
-        self._trials = trials
-        self._seen = {
-            (one.sight.name, np.ascontiguousarray(one.values).tobytes())
-            for one in search.evidence.seen
-            if isinstance(one, SeenValues)
-        }
-        self.groups: list[list[int]] = [list(range(len(trials)))]
-        self._bits = [trial.bits for trial in trials]
-        self._held = [trial.held_bits for trial in trials]
-        self._tries = [search.tries(trial) for trial in trials]
-
-    @property
-    def is_settled(self) -> bool:
-        return self.singles(self.groups, self._bits) == len(self._trials)
-
-    def singles(self, groups: list[list[int]], bits: Sequence[int]) -> int:
-        """Causes that would be certain: alone, and no match by chance."""
-        alone = [group[0] for group in groups if len(group) == 1]
-        return sum(self._tries[n] <= MOST_CHANCE * 2.0 ** min(bits[n], 1000) for n in alone)
-
-    def marks(self, row: Observation) -> tuple[list[bytes], list[int], list[bool]]:
-        """Causes with the same bytes are not told apart; what each gains in bits, and whether it
-        shows that the input is right."""
-        right = [self._scene.predict(sight) for sight in row.sights]
-        marks, gains, shown = [], [], []
-        for trial in self._trials:
-            values = [self._scene.predict(sight, trial.fault) for sight in row.sights]
-            parts = [b"-" if v is None else np.ascontiguousarray(v).tobytes() for v in values]
-            marks.append(b"|".join(parts))
-            seen, gain = set(self._seen), 0
-            for sight, part, one, other in zip(row.sights, parts, values, right, strict=True):
-                if one is not None and other is not None and (sight.name, part) not in seen:
-                    gain += _gain(sight, one, other)
-                    seen.add((sight.name, part))
-            gains.append(gain)
-            shown.append(_shows_input(row.sights, values, right))
-        return marks, gains, shown
-
-    def after(self, row: Observation) -> _Outcome:
-        marks, gains, shown = self.marks(row)
-        free = [bits * is_shown for bits, is_shown in zip(self._held, shown, strict=True)]
-        bits = [sum(parts) for parts in zip(self._bits, gains, free, strict=True)]
-        held = [old - new for old, new in zip(self._held, free, strict=True)]
-        return _Outcome(_parted(self.groups, marks), bits, held)
-
-    def take(self, outcome: _Outcome) -> None:
-        self.groups, self._bits, self._held = outcome.groups, outcome.bits, outcome.held
-
-    def worth(self, outcome: _Outcome) -> tuple[int, int]:
-        return self.singles(outcome.groups, outcome.bits), len(outcome.groups)
-
-    @property
-    def state(self) -> _Outcome:
-        return _Outcome(self.groups, self._bits, self._held)
-
-
-def _shows_input(
-    sights: Sequence[Sight], values: Sequence[Array | None], right: Sequence[Array | None]
-) -> bool:
-    """Would one of these values be right, and say that the input is?"""
-    return any(
-        one is not None
-        and other is not None
-        and np.array_equal(one, other)
-        and tells_of_input(sight, one)
-        for sight, one, other in zip(sights, values, right, strict=True)
-    )
-
-
-def _gain(sight: Sight, values: Array, right: Array) -> int:
-    """Bits by which the sight would confirm a cause that shows in it."""
-    differing = int((values != right).sum()) if values.shape == right.shape else 0
-    if not differing or sight.view is SightView.FLASH_WORD:
-        return int(differing > 0)
-    if sight.view in (SightView.WEIGHTS, SightView.INPUT):  # by a checksum
-        return proof_bits(SeenDigest(sight, "00000000"), 1)
-    if sight.view is SightView.MARKER:
-        return proof_bits(SeenMarker(frozenset()), 1)
-    return proof_bits(SeenValues(sight, values), differing)
-
-
 def next_looks(
     search: Search, matches: Sequence[FaultTrial], used: frozenset[str]
 ) -> tuple[NextLook, ...]:
@@ -389,10 +293,10 @@ def next_looks(
         faults.setdefault(trial.cause.id, trial)
     trials = list(faults.values())[:_MOST_CAUSES]
     wider, rows = _rows(search, trials, used)
-    prospect = _Prospect(search, wider, trials)
+    prospect = Prospect(search, wider, trials)
     looks: list[NextLook] = []
     while len(looks) < _MOST_LOOKS and not prospect.is_settled:
-        outcomes = {row.id: prospect.after(row) for row in rows}
+        outcomes = {row.id: prospect.after(row.sights) for row in rows}
         best = max(
             rows, key=lambda row: (*prospect.worth(outcomes[row.id]), -row.cost), default=None
         )
@@ -439,16 +343,6 @@ def _departure(scene: BoardScene, trial: FaultTrial, names: Sequence[str]) -> in
         if name in seen and not np.array_equal(seen[name], right[name])
     )
     return next(places, None)
-
-
-def _parted(groups: list[list[int]], marks: list[bytes]) -> list[list[int]]:
-    result = []
-    for group in groups:
-        parts: dict[bytes, list[int]] = {}
-        for number in group:
-            parts.setdefault(marks[number], []).append(number)
-        result += list(parts.values())
-    return result
 
 
 def _another(scene: BoardScene, seed: int) -> Frame:

@@ -190,10 +190,16 @@ def _reproduced(
     return replace(
         base,
         verdict=TriageVerdict.REPRODUCED,
-        answer=_answer(classes[0]),
+        answer=_answer(classes[0]) + _cut(search),
         classes=classes,
         next_looks=looks,
     )
+
+
+def _cut(search: Search) -> str:
+    """A cause that is alone only because others were not tried is not certain."""
+    count = len(search.untried)
+    return f"; {counted(count, 'cause')} not tried for lack of time" if count else ""
 
 
 def _listed(evidence: BoardEvidence) -> tuple[str, ...]:

@@ -268,10 +268,10 @@ class BoardScene:
         """Does the CPU still find the pattern in a buffer that is `still` as it was in RAM?"""
         if name in self.program.inputs:
             return "inputs" in fault.untouched
-        if name in self.program.outputs and (fault.read or fault.settle):
-            return "outputs" in fault.untouched
         start, end = self.address(name)
         for block in fault.blocked:
             if block.start < end and start < block.end:
                 return block.open_to_cpu
+        if name in self.program.outputs and (fault.read or fault.settle):
+            return "outputs" in fault.untouched
         return still

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from itertools import groupby, islice, pairwise
 
 import numpy as np
@@ -16,6 +15,7 @@ from npuscope.diagnosis.evidence import (
     Likeness,
     SeenDigest,
     SeenValues,
+    different_bytes,
     proof_bits,
     touches,
 )
@@ -23,7 +23,7 @@ from npuscope.diagnosis.fault import BoardFault, both
 from npuscope.diagnosis.result import MOST_CHANCE
 from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.sights import SightView
-from npuscope.diagnosis.trial import FaultTrial, Joint, paired, tells_of_input
+from npuscope.diagnosis.trial import FaultTrial, Joint, frees, paired, weighed
 from npuscope.progress import progress
 from npuscope.structs import replace
 
@@ -35,7 +35,6 @@ _HINTS_OF = 12  # causes that are compared with all of the evidence before one i
 _HINT_SHARE = 0.5  # of the values that differ, which a hint has to set right
 _PAIR_FROM = 6  # the nearest single faults, for two at once
 _RARE_OF = 48  # rare faults of each cause that are tried beside others that reproduce the evidence
-_DEAD_BITS = 6  # what a constant inside the network proves, however many values follow from it
 _CLOSER_PAIRS = 6  # pairs of faults that came nearest, whose first one is looked at more closely
 _CLOSER_OF = 4  # the nearest distances, whose causes with an axis are looked at more closely
 
@@ -75,6 +74,12 @@ class Search:
     def is_late(self) -> bool:
         """Has somebody waited as long as they should?"""
         return time.monotonic() > self._wall_ends
+
+    @property
+    def untried(self) -> list[str]:
+        """Causes of which no fault was tried, for lack of time."""
+        tried = {trial.cause.id for trial in self.trials}
+        return [id_ for id_ in self.not_tried if id_ not in tried]
 
     @property
     def total(self) -> Likeness:
@@ -259,7 +264,7 @@ class Search:
 
     def trial(self, cause: FaultCause, fault: BoardFault) -> FaultTrial:
         """Stops at the first piece that contradicts it; its distance is of what was compared."""
-        total, explains, bits = Likeness(), 0, 0
+        total, explains, bits, bytes_ = Likeness(), 0, 0, 0
         for one in self._touches:
             fit = one.fit(self.scene, fault)
             if fit is None:
@@ -269,30 +274,22 @@ class Search:
                 return FaultTrial(cause, fault, total, explains, contradicted=True)
             if one.right is not None and not one.right.holds(self.tolerant):
                 explains += 1
-                bits += 0 if one.is_repeat else proof_bits(one.one, fit.explained)
-        held = 0
-        if fault.deadens and not self._input_is_right:
-            held = max(0, bits - _DEAD_BITS)
-        return FaultTrial(cause, fault, total, explains, False, bits - held, held)
+                if not one.is_repeat:
+                    bits += proof_bits(one.one, fit.explained)
+                    bytes_ += different_bytes(one.one, fit.explained)
+        bits, held = weighed(fault, bits, bytes_, self.is_free(fault))
+        return FaultTrial(cause, fault, total, explains, False, bits, held)
 
-    @cached_property
-    def _input_is_right(self) -> bool:
-        """Was the input looked at where the NPU reads it, or a buffer that comes of it?"""
-        fits = [
-            one.right
+    def is_free(self, fault: BoardFault) -> bool:
+        """Was that which the fault starts from seen to be right?"""
+        rows = [
+            (one.one, one.right is not None and one.right.exact)
             for one in self._touches
             if isinstance(one.one, SeenValues | SeenDigest)
-            and one.one.sight.view is SightView.INPUT_RAM
+            and frees(fault, one.one.sight, getattr(one.one, "values", None))
         ]
-        if fits:
-            return all(fit is not None and fit.exact for fit in fits)
-        return any(
-            one.right is not None
-            and one.right.exact
-            and tells_of_input(one.one.sight, one.one.values)
-            for one in self._touches
-            if isinstance(one.one, SeenValues)
-        )
+        first = [right for one, right in rows if one.sight.view is not SightView.BUFFER]
+        return all(first) if first else any(right for _, right in rows)
 
     def _closer(self, cause: FaultCause, second: FaultTrial | None = None) -> None:
         """Along the axis of a cause, around the places that came nearest; with a second fault."""

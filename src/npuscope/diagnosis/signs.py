@@ -13,6 +13,7 @@ from npuscope.diagnosis.evidence import BoardEvidence, Likeness, SeenDigest, See
 from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.sights import Array, SightView
+from npuscope.shown import counted
 
 _INSIDE = (FaultPlace.WEIGHTS, FaultPlace.INPUT, FaultPlace.MEMORY, FaultPlace.PROGRAM)
 # Evidence of a place, and what it means if it is not as predicted.
@@ -32,6 +33,9 @@ _EXCLUDES = {
     SightView.INPUT_RAM: FaultPlace.INPUT,
 }
 _FEW = 8  # values of which an order proves something
+_START = 32  # bytes that are right before most are wrong
+# Wrong weights would show in the first values too.
+_NOT_WEIGHTS = (FaultPlace.INPUT, FaultPlace.MEMORY, FaultPlace.PROGRAM, FaultPlace.OUTPUT)
 
 
 class Sign(Struct, frozen=True):
@@ -95,6 +99,13 @@ def _of_values(
             end = min(values.nbytes, (lines[1] + 1) * LINE_BYTES - base)
             places = FaultPlace.OUTPUT, FaultPlace.MEMORY
             yield places, f"only bytes {start} to {end - 1} are wrong"
+            continue
+        if (steps := _offset(values, one.values)) is not None:
+            way = "higher" if steps > 0 else "lower"
+            words = f"every value is {counted(abs(steps), 'step')} {way}"
+            yield (FaultPlace.OUTPUT, FaultPlace.PROGRAM), f"{words}: an offset is another one"
+        elif (count := _right_start(values, one.values)) is not None:
+            yield _NOT_WEIGHTS, f"bytes 0 to {count - 1} are right, most behind them are wrong"
     by_name: dict[str, list[Array]] = {}
     for one in outputs:
         by_name.setdefault(one.sight.name, []).append(one.values)
@@ -113,3 +124,23 @@ def _wrong_lines(values: Array, seen: Array, base: int) -> tuple[int, int] | Non
     lines = line_count(base, values.nbytes)
     covered = len(set((differ // LINE_BYTES).tolist())) == last - first + 1
     return (first, last) if covered and 4 * (last - first + 1) <= lines else None
+
+
+def _offset(values: Array, seen: Array) -> int | None:
+    """The steps by which all integers are off; the ends of their range tell nothing."""
+    if values.dtype.kind not in "iu" or seen.dtype != values.dtype:
+        return None
+    limits = np.iinfo(values.dtype.name)
+    inner = (seen > limits.min) & (seen < limits.max)
+    steps = np.unique(seen[inner].astype(np.int64) - values[inner])
+    if inner.sum() < _FEW or steps.size != 1 or not steps[0]:
+        return None
+    clipped = np.clip(values.astype(np.int64) + steps[0], limits.min, limits.max)
+    return int(steps[0]) if np.array_equal(clipped, seen) else None
+
+
+def _right_start(values: Array, seen: Array) -> int | None:
+    """Bytes that are right at the start, where most of those behind are wrong."""
+    wrong = values.view(np.uint8) != seen.view(np.uint8)
+    start = int(wrong.argmax())
+    return start if start >= _START and 2 * int(wrong[start:].sum()) > wrong.size - start else None
