@@ -17,7 +17,7 @@ from npuscope.diagnosis.sights import Array, Sight, SightView
 from npuscope.diagnosis.trial import FaultTrial, frees, weighed
 
 
-class Outcome(Struct, frozen=True):
+class LookOutcome(Struct, frozen=True):
     """Causes that stay together, the bits of each that count and those that are held, and whether
     what it starts from is known to be right."""
 
@@ -72,7 +72,7 @@ class Prospect:
             shown.append(_shows(trial.fault, sights, values, right))
         return marks, gains, shown
 
-    def after(self, sights: Sequence[Sight]) -> Outcome:
+    def after(self, sights: Sequence[Sight]) -> LookOutcome:
         marks, gains, shown = self.marks(sights)
         free = [was or now for was, now in zip(self._free, shown, strict=True)]
         rows = []
@@ -83,15 +83,15 @@ class Prospect:
             if trial.fault.deadens:
                 bits, held = weighed(trial.fault, bits, 0, free[number])
             rows.append((bits, held))
-        return Outcome(
+        return LookOutcome(
             _parted(self.groups, marks), [row[0] for row in rows], [row[1] for row in rows], free
         )
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: LookOutcome) -> None:
         self.groups, self._free = outcome.groups, outcome.free
         self._bits, self._held = outcome.bits, outcome.held
 
-    def worth(self, outcome: Outcome) -> tuple[int, int, float]:
+    def worth(self, outcome: LookOutcome) -> tuple[int, int, float]:
         """Causes that are certain, groups, and the way of single causes to be certain."""
         alone = [group[0] for group in outcome.groups if len(group) == 1]
         needed = [math.log2(max(1, self._tries[n]) / MOST_CHANCE) for n in alone]
@@ -99,8 +99,8 @@ class Prospect:
         return self.singles(outcome.groups, outcome.bits), len(outcome.groups), way
 
     @property
-    def state(self) -> Outcome:
-        return Outcome(self.groups, self._bits, self._held, self._free)
+    def state(self) -> LookOutcome:
+        return LookOutcome(self.groups, self._bits, self._held, self._free)
 
 
 def _shows(

@@ -11,7 +11,7 @@ from npuscope.program.c_info.from_epochs import (
     memory_power_mw,
     pool_power_mw,
 )
-from npuscope.program.c_info.operators import Layout, layouts
+from npuscope.program.c_info.operators import ListedLayout, layouts
 from npuscope.program.c_info.records import (
     AccessInfo,
     BufferInfo,
@@ -105,7 +105,7 @@ def _model_files(program: Program) -> tuple[ListedFile, ...]:
     return (ListedFile(program.model_file, f"0x{program.model_md5}" if program.model_md5 else ""),)
 
 
-def _buffer(buffer: Buffer, ids: Ids, layout: Layout | None) -> BufferInfo:
+def _buffer(buffer: Buffer, ids: Ids, layout: ListedLayout | None) -> BufferInfo:
     first, last = names.layout_flags(buffer)
     return BufferInfo(
         name=buffer.name,

@@ -18,7 +18,7 @@ SUM_BITS = 16
 _Key = tuple[str, int]  # a unit's type and number
 
 
-class Operator(Struct, frozen=True):
+class ListedOperator(Struct, frozen=True):
     """`place` is that of the operator in the epoch; `series` counts further units in series."""
 
     place: int
@@ -29,7 +29,7 @@ class Operator(Struct, frozen=True):
     series: int = 0
 
 
-class Layout(Struct, frozen=True):
+class ListedLayout(Struct, frozen=True):
     """A parameter as vendors state it: how its layer takes it apart."""
 
     shape: tuple[int, ...]
@@ -46,25 +46,25 @@ def vectors(unit: Unit) -> list[Ref]:
     return [place for place in places if place is not None]
 
 
-def operators_of(epoch: Epoch) -> list[Operator]:
+def operators_of(epoch: Epoch) -> list[ListedOperator]:
     """As configured where the epoch has units, else by name alone."""
-    plain = [Operator(place, kind) for place, kind in enumerate(epoch.operators)]
+    plain = [ListedOperator(place, kind) for place, kind in enumerate(epoch.operators)]
     if epoch.kind is not EpochKind.HW or not epoch.groups:
         return plain
     wirings = [_Wiring(group) for group in epoch.groups]
     waiting = [(wiring, key) for wiring in wirings for key in wiring.heads]
-    taken: dict[int, tuple[_Wiring, _Key]] = {}
+    chains: dict[int, tuple[_Wiring, _Key]] = {}
     for one in plain:
         kind = names.OPERATOR_UNITS.get(one.kind, "ACTIV")
-        found = next((pair for pair in waiting if pair[1][0] == kind), None)
-        if found is not None:
-            waiting.remove(found)
-            taken[one.place] = found
-    rest = [one for one in plain if one.place not in taken]
+        chain = next((pair for pair in waiting if pair[1][0] == kind), None)
+        if chain is not None:
+            waiting.remove(chain)
+            chains[one.place] = chain
+    rest = [one for one in plain if one.place not in chains]
     copies = [pair for wiring in wirings for pair in wiring.copies()]
     copying = {one.place: _copy(one, pair) for one, pair in zip(rest, copies, strict=False)}
-    listed = (copying.get(one.place, one) for one in _by_chain(plain, taken))
-    return [part for one in listed for part in _parts(one, taken.get(one.place))]
+    listed = (copying.get(one.place, one) for one in _by_chain(plain, chains))
+    return [part for one in listed for part in _parts(one, chains.get(one.place))]
 
 
 class _Wiring:
@@ -111,8 +111,8 @@ class _Wiring:
             for a, b, port in self.links
             if b == key and a[0] == Streng.unit and not (is_layer and port.port == _SUMS)
         ]
-        found = [unit.addr_base.buffer for unit in streams if isinstance(unit, Streng)]
-        return list(dict.fromkeys([*found, *(ref.buffer for ref in vectors(self.units[key]))]))
+        buffers = [unit.addr_base.buffer for unit in streams if isinstance(unit, Streng)]
+        return list(dict.fromkeys([*buffers, *(ref.buffer for ref in vectors(self.units[key]))]))
 
     def copies(self) -> Iterator[tuple[str, str]]:
         """From engine to engine."""
@@ -130,24 +130,24 @@ class _Wiring:
 
     def writes(self, key: _Key) -> list[str]:
         streams = [self.units[b] for a, b, _ in self.links if a == key and b[0] == Streng.unit]
-        found = (unit.addr_base.buffer for unit in streams if isinstance(unit, Streng))
-        return list(dict.fromkeys(found))
+        buffers = (unit.addr_base.buffer for unit in streams if isinstance(unit, Streng))
+        return list(dict.fromkeys(buffers))
 
 
-def _copy(one: Operator, pair: tuple[str, str]) -> Operator:
-    return Operator(one.place, one.kind, "", (pair[0],), (pair[1],))
+def _copy(one: ListedOperator, pair: tuple[str, str]) -> ListedOperator:
+    return ListedOperator(one.place, one.kind, "", (pair[0],), (pair[1],))
 
 
 def _by_chain(
-    plain: list[Operator], taken: Mapping[int, tuple[_Wiring, _Key]]
-) -> Iterator[Operator]:
+    plain: list[ListedOperator], chains: Mapping[int, tuple[_Wiring, _Key]]
+) -> Iterator[ListedOperator]:
     """What streams into each other stands together; what takes of two chains behind both."""
-    owner = {(id(wiring), key): place for place, (wiring, key) in taken.items()}
+    owner = {(id(wiring), key): place for place, (wiring, key) in chains.items()}
     after: dict[int, list[int]] = {}
     missing = dict.fromkeys((one.place for one in plain), 0)
-    for place, (wiring, key) in taken.items():
-        found = {owner[id(wiring), k] for k in wiring.followers(key) if (id(wiring), k) in owner}
-        after[place] = sorted(found - {place})
+    for place, (wiring, key) in chains.items():
+        keys = ((id(wiring), follower) for follower in wiring.followers(key))
+        after[place] = sorted({owner[k] for k in keys if k in owner} - {place})
         for follower in after[place]:
             missing[follower] += 1
     line = [one.place for one in plain if not missing[one.place]][::-1]
@@ -162,33 +162,33 @@ def _by_chain(
     return (plain[place] for place in (*listed, *rest))
 
 
-def _parts(one: Operator, found: tuple[_Wiring, _Key] | None) -> Iterator[Operator]:
-    if found is None:
+def _parts(one: ListedOperator, chain: tuple[_Wiring, _Key] | None) -> Iterator[ListedOperator]:
+    if chain is None:
         yield one
         return
-    wiring, head = found
+    wiring, head = chain
     for number, key in enumerate(wiring.series(head)):
         unit = f"{names.UNITS[key[0]]} {key[1]}"
         reads, writes = tuple(wiring.reads(key)), tuple(wiring.writes(key))
-        yield Operator(one.place, one.kind, unit, reads, writes, number)
+        yield ListedOperator(one.place, one.kind, unit, reads, writes, number)
 
 
-def layouts(program: Program) -> dict[str, Layout]:
+def layouts(program: Program) -> dict[str, ListedLayout]:
     """Weights as outputs, inputs, rows, columns with the channels of a frame; coefficients behind a
     layer with the results of a frame."""
     buffers = program.buffer_map()
-    found: dict[str, Layout] = {}
+    by_name: dict[str, ListedLayout] = {}
     for epoch in program.epochs:
         for group in epoch.groups or ():
             for name, layout in _layouts(_Wiring(group), buffers):
                 # What two layers read otherwise keeps its own shape.
-                plain = Layout(names.listed_shape(buffers[name]), int(buffers[name].batch))
-                same = found.setdefault(name, layout) == layout
-                found[name] = layout if same else plain
-    return found
+                plain = ListedLayout(names.listed_shape(buffers[name]), int(buffers[name].batch))
+                same = by_name.setdefault(name, layout) == layout
+                by_name[name] = layout if same else plain
+    return by_name
 
 
-def _layouts(wiring: _Wiring, buffers: Mapping[str, Buffer]) -> Iterator[tuple[str, Layout]]:
+def _layouts(wiring: _Wiring, buffers: Mapping[str, Buffer]) -> Iterator[tuple[str, ListedLayout]]:
     for key in wiring.heads:
         unit = wiring.units[key]
         if not isinstance(unit, Convacc):
@@ -200,18 +200,20 @@ def _layouts(wiring: _Wiring, buffers: Mapping[str, Buffer]) -> Iterator[tuple[s
         last = wiring.series(key)[-1]
         for name in wiring.writes(last):
             if name in buffers and is_sums(buffers[name]):
-                yield name, Layout(names.listed_shape(buffers[name]), int(unit.nKernels))
-        held = [buffers[r.buffer] for u in behind for r in vectors(u) if r.buffer in buffers]
-        for vector in held:
+                yield name, ListedLayout(names.listed_shape(buffers[name]), int(unit.nKernels))
+        coefficients = [
+            buffers[r.buffer] for u in behind for r in vectors(u) if r.buffer in buffers
+        ]
+        for vector in coefficients:
             if len(vector.shape) == 1 and vector.shape[0] > 1:
-                yield vector.name, Layout((vector.shape[0], 1, 1), int(unit.nKernels))
+                yield vector.name, ListedLayout((vector.shape[0], 1, 1), int(unit.nKernels))
         if len(weights) == 1 and len(weights[0].shape) == 1:
-            made = [buffers[name].shape[-1] for name in _results(wiring, key) if name in buffers]
-            outputs = max((prod(vector.shape) for vector in held), default=0)
-            outputs = outputs if outputs > 1 else int(max(made, default=0))
+            results = [buffers[name].shape[-1] for name in _results(wiring, key) if name in buffers]
+            outputs = max((prod(vector.shape) for vector in coefficients), default=0)
+            outputs = outputs if outputs > 1 else int(max(results, default=0))
             shape = _weights_shape(unit, weights[0], maps, outputs)
             if shape:
-                yield weights[0].name, Layout(shape, int(unit.batchDepth))
+                yield weights[0].name, ListedLayout(shape, int(unit.batchDepth))
 
 
 def is_sums(buffer: Buffer) -> bool:
@@ -223,10 +225,10 @@ def _results(wiring: _Wiring, key: _Key) -> list[str]:
     """What the first unit behind the layer that writes anything writes."""
     while True:
         sums = wiring.partial(key)
-        written = [n for part in wiring.series(key) for n in wiring.writes(part) if n not in sums]
+        results = [n for part in wiring.series(key) for n in wiring.writes(part) if n not in sums]
         follower = next(wiring.followers(key), None)
-        if written or follower is None:
-            return written
+        if results or follower is None:
+            return results
         key = follower
 
 
