@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -40,7 +40,7 @@ from npuscope.program.network_c.read_library import LibraryReader
 from npuscope.program.network_c.read_software import Images, SoftwareReader
 from npuscope.program.network_c.read_units import UnitReader
 from npuscope.program.network_c.stated_call import stated_call
-from npuscope.program.weight_files import PoolImages
+from npuscope.program.weight_files import AddressedBytes, PoolImages, overlaid
 from npuscope.shown import counted
 from npuscope.structs import replace
 
@@ -175,8 +175,10 @@ class _Reader(msgspec.Struct):
         data: Mapping[str, bytes] = {}
         if self.find is not None:
             real = tuple(pool for pool in self.header.pools if not pool.virtual)
-            weights = self.find(real, image_sizes(buffers))
-            data, self.notes = weights.data, [*self.notes, *weights.notes]
+            ends = image_sizes(buffers)
+            weights = self.find(real, ends)
+            data = {**weights.data, **_of_banks(self.header.pools, weights.data, ends)}
+            self.notes = [*self.notes, *weights.notes]
         self.tabled = frozenset([*(buffer.name for buffer in buffers), ""])
         places = AddressMap(pools.pools, buffers)
         items = self._items()
@@ -286,6 +288,19 @@ class _Reader(msgspec.Struct):
         moved = library.read()
         self.views += library.views
         return moved
+
+
+def _of_banks(
+    pools: Sequence[Pool], data: Mapping[str, bytes], ends: Mapping[str, int]
+) -> dict[str, bytes]:
+    """Images of virtual pools: each bank that such a pool is made of has a file."""
+    banks = [AddressedBytes(p.address, data[p.name]) for p in pools if p.name in data]
+    images = {
+        pool.name: overlaid(banks, pool.address, pool.size_bytes)
+        for pool in pools
+        if pool.virtual and pool.name in ends
+    }
+    return {name: image for name, image in images.items() if len(image) >= ends[name]}
 
 
 def _item(row: Struct) -> ListedEpoch:
