@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.program.network_c.test_library import BASE, OUTPUT, moved, operand, read
 
 from npuscope.errors import FileError, TargetError
 from npuscope.program.model import Call
 from npuscope.sim.run import execute
+from program.network_c.test_library import BASE, OUTPUT, moved, operand, read
 
 PAD = """LL_ATON_LIB_{name}(in, out, in_limit, out_limit, kept, {mode}, {element}, {count}, {value},
     1, 4, cut_start, cut_end, pad_start, pad_end, shape, steps, {rank}, 2, 3);"""

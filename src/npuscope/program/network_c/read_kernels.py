@@ -245,6 +245,8 @@ def _numbers(info: Struct, name: str, default: tuple[int, ...]) -> tuple[int, ..
 
 
 # By the library's function: what it means, and whether it reads and writes integers with a scale.
+# Those that `vendor_functions` lists beside are timed, and refused by name where they would be
+# executed: no public build calls them, so that nothing tells how their operands lie.
 KERNELS: dict[str, tuple[Maker, bool, bool]] = {
     "quantizelinear": (_conversion("Quantize", _QDQ), False, True),
     "dequantizelinear": (_conversion("Dequantize", _QDQ), True, False),
@@ -269,22 +271,3 @@ KERNELS: dict[str, tuple[Maker, bool, bool]] = {
     "sign": (_sign, False, False),
     "gather": (_gather, False, False),
 }
-# The rest of the library's headers. No public build calls them, so that nothing tells how their
-# operands lie: they are timed, and refused by name where they would be executed.
-NOT_READ = (
-    "argmax",
-    "argmax_integer",
-    "argmin",
-    "argmin_integer",
-    "concat",
-    "gather_integer",
-    "gemm",
-    "gemm_integer",
-    "instance_normalization",
-    "lpnormalization",
-    "lrn",
-    "matmul",
-    "qlinearmatmul",
-    "tile",
-    "tile_integer",
-)

@@ -366,21 +366,7 @@ def _blocks_by_cpu(kernel: str, reader: LibraryReader, line: CallLine, blocks_fi
     return Call(kernel, (name,), (target,), as_arguments([copy]))
 
 
-# By the library's function behind LL_ATON_LIB_. Of what the runtime's headers list these are left:
-# no public build calls them, so that nothing tells whether a reading of their arguments is right.
-NOT_READ = (
-    "ConvInteger",
-    "DMA_ImageToRow",
-    "DMA_Outputs_Channel_Split_Aton",
-    "DMA_Outputs_Channel_Split_Batched",
-    "DMA_Pad_4Loop_Filling",
-    "DMA_Pad_Filling",
-    "DMA_Pad_Memset",
-    "DMA_RowToImage",
-    "Pad_4Loop",
-    "Softmax",
-    "Async_Memcpy",
-)
+# By the library's function behind LL_ATON_LIB_; `vendor_functions` names those that are not read.
 OPERATORS: dict[str, Maker] = {
     "Concat": _concat,
     "DMA_Transpose": _transpose,
