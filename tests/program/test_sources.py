@@ -128,6 +128,21 @@ def test_c_info_alone(build: Path, tmp_path: Path) -> None:
         npuscope.validate(tmp_path)
 
 
+def test_a_c_info_of_another_compile_is_left_aside(build: Path, tmp_path: Path) -> None:
+    """A folder may have one that an older compile left."""
+    for name in ("network.c", "network_ecblobs.h", "c_info.json"):
+        shutil.copy(build / name, tmp_path / name)
+    assert not any("another compile" in note for note in read_program(tmp_path).notes)
+    info = tmp_path / "c_info.json"
+    report = json.loads(info.read_text(encoding="utf-8"))
+    for buffer in report["buffers"]:
+        buffer["name"] += "_old"
+    info.write_text(json.dumps(report), encoding="utf-8")
+    found = read_program(tmp_path)
+    assert any("c_info.json is not read: it describes another compile" in n for n in found.notes)
+    assert not any(buffer.name.endswith("_old") for buffer in found.buffers)
+
+
 def test_a_program_is_not_compiled_again(build: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="already a compiled program"):
         npuscope.compile(build, tmp_path / "out")

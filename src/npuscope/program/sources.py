@@ -125,7 +125,12 @@ def _from_c(path: Path, files: list[Path], weights: tuple[str, ...]) -> Program:
             encrypted |= encrypted_blobs(text)
     with _named(headers[0] if headers else path):
         program = with_blobs(network, blobs, encrypted)
-    program = _joined(program, report) if report else program
+    if report and not network.report_fits:
+        name = safe_terminal(reports[0].name)
+        note = f"{name} is not read: it describes another compile, whose buffers lie elsewhere"
+        program = replace(program, notes=(*program.notes, note))
+    elif report:
+        program = _joined(program, report)
     epochs = tuple(
         epoch
         if not epoch.groups
