@@ -171,7 +171,7 @@ class _Reader(msgspec.Struct):
         tables = {kind: self._table(kind, pools) for kind in _TABLES}
         rows = [buffer for rows in tables.values() for buffer in rows]
         names = {pool.name for pool in pools.pools}
-        fits = _same_places(tables["Internal"], self.report_buffers)
+        fits = _same_places(tables["Internal"] or rows, self.report_buffers)
         reported = (b for b in self.report_buffers if fits and b.pool in names)
         buffers = _unique([*reported, *rows])
         data: Mapping[str, bytes] = {}
