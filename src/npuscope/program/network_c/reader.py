@@ -171,7 +171,7 @@ class _Reader(msgspec.Struct):
         tables = {kind: self._table(kind, pools) for kind in _TABLES}
         rows = [buffer for rows in tables.values() for buffer in rows]
         names = {pool.name for pool in pools.pools}
-        fits = _same_places(tables["Internal"] or rows, self.report_buffers)
+        fits = _same_places(tables["Internal"] or rows, self.report_buffers, pools.pools)
         reported = (b for b in self.report_buffers if fits and b.pool in names)
         buffers = _unique([*reported, *rows])
         data: Mapping[str, bytes] = {}
@@ -292,11 +292,12 @@ class _Reader(msgspec.Struct):
         return moved
 
 
-def _same_places(rows: Sequence[Buffer], reported: Sequence[Buffer]) -> bool:
-    """Two files of one compile have the same buffers at the same places (140 of 140 public pairs);
-    those of two compiles share what the networks share."""
-    places = {(buffer.name, buffer.offset) for buffer in reported}
-    shared = sum((buffer.name, buffer.offset) in places for buffer in rows)
+def _same_places(rows: Sequence[Buffer], reported: Sequence[Buffer], pools: Sequence[Pool]) -> bool:
+    """Two files of one compile have the same buffers at the same addresses (140 of 140 public
+    pairs); those of two compiles share what the networks share."""
+    bases = {pool.name: pool.address for pool in pools}
+    places = {(b.name, bases.get(b.pool, 0) + b.offset) for b in reported}
+    shared = sum((b.name, bases.get(b.pool, 0) + b.offset) in places for b in rows)
     return not places or shared >= _SAME_PLACES * len(rows)
 
 
