@@ -32,6 +32,12 @@ from npuscope.options import rows as option_rows  # noqa: E402
 from npuscope.options.kinds import Option, OptionGroup, OptionKind  # noqa: E402
 from npuscope.profiling.model import Profile  # noqa: E402
 from npuscope.program.model import Program  # noqa: E402
+from npuscope.program.network_c.vendor_functions import (  # noqa: E402
+    KERNEL,
+    KERNEL_FUNCTIONS,
+    LIBRARY,
+    LIBRARY_FUNCTIONS,
+)
 from npuscope.rulebook.finding import Finding  # noqa: E402
 from npuscope.rulebook.registry import RuleKind  # noqa: E402
 from npuscope.verbs.table import record  # noqa: E402
@@ -174,7 +180,37 @@ def operators_page() -> str:
     told = [f"| `{name}` | {_cell(str(table['title']))} |\n" for name, table in generations.items()]
     count = f"\n{len(lines)} ops, {len(refusing)} rules that may refuse one.\n"
     more = f"\n## Compiler generations\n\n{heads}{''.join(told)}"
-    return _OPERATORS_HEAD + "".join(lines) + count + more
+    return _OPERATORS_HEAD + "".join(lines) + count + more + _vendor_functions()
+
+
+_FUNCTIONS_HEAD = """
+## Functions of the vendor's libraries
+
+What a build of the vendor's compilers may call on the CPU, from the public headers of each
+runtime. A function that is "refused" is timed, and execution stops with its name and its epoch: no
+public build calls it, so nothing tells how its operands lie. Costs are rows of the
+[machine](machine.md); no kernel with products takes less time than `software_limits` says. Each
+that is read has a test in `tests/program/network_c`, which also holds this list against the code.
+
+| function | headers | executed as | cost |
+|---|---|---|---|
+"""
+
+
+def _vendor_functions() -> str:
+    costs = read_table(packaged(load_machine().name))["software"]
+    rows = []
+    for prefix, functions in ((KERNEL, KERNEL_FUNCTIONS), (LIBRARY, LIBRARY_FUNCTIONS)):
+        for name, function in functions.items():
+            own = [op for op in function.ops.split(", ") if op in costs]
+            named = ", ".join(f"`software.{op}`" for op in own) or "`software.default`"
+            if len(own) < len(function.ops.split(", ")) and own:
+                named += ", `software.default`"
+            if function.ops == "Conv2D":
+                named = "`software_limits`"
+            cells = (f"`{prefix}{name}`", function.generations, function.ops or "refused", named)
+            rows.append(f"| {' | '.join(cells)} |\n")
+    return _FUNCTIONS_HEAD + "".join(rows)
 
 
 def _class(kind: type) -> str:

@@ -17,7 +17,7 @@ from compiler.nets import sample
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError, TargetError, UsageError
 from npuscope.program.code_files import hex_text
-from npuscope.program.model import Program
+from npuscope.program.model import Claims, Program
 from npuscope.program.sources import read_program
 from npuscope.sim.run import execute
 
@@ -126,6 +126,31 @@ def test_c_info_alone(build: Path, tmp_path: Path) -> None:
     assert profile.counts["HW"] == read_program(build).count(found.executed[0].kind)
     with pytest.raises(UsageError, match="validated against its model"):
         npuscope.validate(tmp_path)
+
+
+def test_a_c_info_of_another_compile_is_left_aside(build: Path, tmp_path: Path) -> None:
+    """A folder may have one that an older compile left."""
+    for name in ("network.c", "network_ecblobs.h", "c_info.json"):
+        shutil.copy(build / name, tmp_path / name)
+    assert not any("another compile" in note for note in read_program(tmp_path).notes)
+    info = tmp_path / "c_info.json"
+    report = json.loads(info.read_text(encoding="utf-8"))
+    for buffer in report["buffers"]:
+        buffer["name"] += "_old"
+    info.write_text(json.dumps(report), encoding="utf-8")
+    found = read_program(tmp_path)
+    assert any("c_info.json is not read: it describes another compile" in n for n in found.notes)
+    assert not any(buffer.name.endswith("_old") for buffer in found.buffers)
+
+
+def test_a_c_info_that_is_named_after_the_model(build: Path, tmp_path: Path) -> None:
+    copied(build, tmp_path, "network.c", "network_ecblobs.h")
+    plain = read_program(tmp_path)
+    shutil.copy(build / "c_info.json", tmp_path / "network_model_int8_c_info_generate.json")
+    found = read_program(tmp_path)
+    assert len(found.buffers) >= len(plain.buffers) and found.notes == plain.notes
+    assert any(epoch.claims != Claims() for epoch in found.epochs)
+    assert not any(epoch.claims != Claims() for epoch in plain.epochs)
 
 
 def test_a_program_is_not_compiled_again(build: Path, tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ import pytest
 import npuscope
 from npuscope.demo_network import demo_graph
 from npuscope.errors import FileError, NpuscopeError, UsageError
-from npuscope.program.code_files import data_files, hex_text
+from npuscope.machine.load import load_machine
+from npuscope.program.code_files import code_files, data_files, hex_text, pool_images
 from npuscope.program.model import Program
 from npuscope.program.sources import read_program
+from npuscope.structs import replace
 
 ADDRESS = 0x71000000
 NAME = "atonbuf.xSPI2.raw"
@@ -83,6 +85,39 @@ def test_the_image_that_ends_with_the_last_parameter_goes_first(bare: Path, buil
     (bare / "network_atonbuf.xSPI2.bin").write_bytes(b"\1" * (len(image) + 100))
     (bare / "network_data.xSPI2.bin").write_bytes(image)
     check(read_program(bare), build)
+
+
+def test_banks_hold_what_a_virtual_pool_over_them_has(build: Path, tmp_path: Path) -> None:
+    """Each bank has a file, the pool that is made of them has none."""
+    program = npuscope.load(build / "program.json")
+    flash = program.pool_map()["octoFlash"]
+    image = (build / NAME).read_bytes()
+    half = len(image) // 64 * 32
+    banks = [
+        replace(flash, name="low", file_name="LOW", size_bytes=half),
+        replace(
+            flash,
+            name="high",
+            file_name="HIGH",
+            address=ADDRESS + half,
+            size_bytes=flash.size_bytes - half,
+        ),
+    ]
+    whole = replace(flash, name="low_high", file_name="LOW_HIGH", subpools=("low", "high"))
+    others = [pool for pool in program.pools if pool.name != flash.name]
+    buffers = [replace(b, pool=whole.name) if b.pool == flash.name else b for b in program.buffers]
+    split = replace(program, pools=(*others, *banks, whole), buffers=tuple(buffers))
+    files = pool_images(split)
+    assert files["atonbuf.LOW.raw"] + files["atonbuf.HIGH.raw"] == image
+    assert "atonbuf.LOW_HIGH.raw" not in files
+    _, sources = code_files(split, load_machine(), "network")
+    for name, content in (sources | files).items():
+        data = content.encode() if isinstance(content, str) else content
+        (tmp_path / name).write_bytes(data)
+    check(read_program(tmp_path), build)
+    (tmp_path / "atonbuf.HIGH.raw").unlink()
+    missing = [pool.name for pool in read_program(tmp_path).missing_weights()]
+    assert whole.name in missing
 
 
 def test_of_two_different_files_neither_is_taken(bare: Path, build: Path) -> None:

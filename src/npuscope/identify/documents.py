@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from npuscope.errors import NpuscopeError
 from npuscope.identify.sample import FileFacts, Sample, plain
+from npuscope.identify.texts import program_counts
+from npuscope.program.sources import read_program
 
 _OWN = "npuscope/"
 _POOLS = "memory_pools"
@@ -58,6 +61,7 @@ def inspect_c_info(sample: Sample) -> FileFacts:
         "sw_epochs": kinds["NODE_SW"],
         "hybrid_epochs": kinds["NODE_SW_HW"],
         "hw_epochs": kinds["NODE_HW"] + kinds["NODE_EC"],
+        **_network(sample, kinds),
         "buffers": len(_rows(record, "buffers")),
         "pools": len(_rows(record, "memory_pools")),
         "blobs": len(_rows(record, "ec_blobs_info")),
@@ -69,6 +73,17 @@ def inspect_c_info(sample: Sample) -> FileFacts:
         **_notes(sample),
     }
     return FileFacts(_text(record.get("json_schema_version")), summary, plain(record))
+
+
+def _network(sample: Sample, kinds: Counter[str]) -> dict[str, Any]:
+    """What the network is, as `estimate` tells it, if the file describes one for the NPU."""
+    if not kinds:
+        return {}
+    try:
+        counts = program_counts(read_program(sample.path))
+    except NpuscopeError:
+        return {}
+    return {name: counts[name] for name in ("inputs", "outputs", "macs", "params")}
 
 
 def _epoch_nodes(record: dict[str, Any]) -> list[dict[str, Any]]:

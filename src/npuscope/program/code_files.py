@@ -17,6 +17,7 @@ from npuscope.program.ec_blob.lower import binary_of
 from npuscope.program.model import Buffer, Pool, Program, images
 from npuscope.program.network_c.writer import network_c_text, network_h_text
 from npuscope.program.network_c.writer_scope import float_text
+from npuscope.program.weight_files import AddressedBytes, overlaid
 from npuscope.structs import replace
 from npuscope.text import c_comment, c_identifier, c_string, file_name
 from npuscope.version import __version__
@@ -78,16 +79,32 @@ _ADDRESS_END = 1 << 32
 
 
 def pool_images(program: Program) -> dict[str, bytes]:
-    """File name -> image, from the pool's first byte to the last parameter; empty without any."""
-    data = images(program)
+    """File name -> image, from the pool's first byte to the last parameter; empty without any.
+    What a virtual pool holds is in the images of its banks."""
+    pools, buffers, data = program.pool_map(), program.buffer_map(), images(program)
+    shared = [
+        AddressedBytes(pools[home.pool].address + home.offset, np.ascontiguousarray(one).tobytes())
+        for name, one in program.constants.items()
+        if pools[(home := buffers[name]).pool].virtual
+    ]
     result: dict[str, bytes] = {}
     for pool in program.pools:
         name = image_name(pool)
         if name in result:
             raise TargetError(f"two pools have the file name '{name}'", where=f"pool '{pool.name}'")
-        if not pool.virtual or pool.name in data:
-            result[name] = data.get(pool.name, b"")
+        if not pool.virtual:
+            own = AddressedBytes(pool.address, data.get(pool.name, b""))
+            result[name] = own.data if pool.relative else _with_shared(pool, own, shared)
     return result
+
+
+def _with_shared(pool: Pool, own: AddressedBytes, shared: list[AddressedBytes]) -> bytes:
+    """The image of a bank, with what virtual pools have in it."""
+    end = pool.address + pool.size_bytes
+    inside = [one for one in shared if one.address < end and pool.address < one.end]
+    last = max([own.end, *(min(one.end, end) for one in inside)])
+    zeros = AddressedBytes(pool.address, bytes(last - pool.address))
+    return overlaid([zeros, own, *inside], pool.address, pool.size_bytes) if inside else own.data
 
 
 def image_name(pool: Pool) -> str:

@@ -110,8 +110,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _from_c(path: Path, files: list[Path], weights: tuple[str, ...]) -> Program:
-    names = (f"{path.stem}_c_info.json", "c_info.json")
-    reports = [f for f in files if f.name in names]
+    reports = _reports(path, files)
     report = _from_report(reports[0]) if reports else None
     network = _read_with_images(path, files, report, weights)
     uses_blobs = any(item.blob for item in network.items)
@@ -125,7 +124,12 @@ def _from_c(path: Path, files: list[Path], weights: tuple[str, ...]) -> Program:
             encrypted |= encrypted_blobs(text)
     with _named(headers[0] if headers else path):
         program = with_blobs(network, blobs, encrypted)
-    program = _joined(program, report) if report else program
+    if report and not network.report_fits:
+        name = safe_terminal(reports[0].name)
+        note = f"{name} is not read: it describes another compile, whose buffers lie elsewhere"
+        program = replace(program, notes=(*program.notes, note))
+    elif report:
+        program = _joined(program, report)
     epochs = tuple(
         epoch
         if not epoch.groups
@@ -133,6 +137,14 @@ def _from_c(path: Path, files: list[Path], weights: tuple[str, ...]) -> Program:
         for epoch in program.epochs
     )
     return _with_quant(_with_use(replace(program, epochs=epochs)), files)
+
+
+def _reports(path: Path, files: list[Path]) -> list[Path]:
+    """The description under the compiler's name, or else one that the vendor's other tools named
+    after the network, the model and what they did."""
+    names = (f"{path.stem}_c_info.json", "c_info.json")
+    others = [f for f in files if f.match(f"{path.stem}_*_c_info_*.json")]
+    return [f for f in files if f.name in names] or others[-1:]
 
 
 def _headers(network: NetworkC, files: list[Path]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Pads and gathers of the vendor's library, as sources of network.c state them."""
+"""Calls of the vendor's library with arguments that few builds have."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.program.network_c.test_library import BASE, OUTPUT, moved, operand, read
 
 from npuscope.errors import FileError, TargetError
 from npuscope.program.model import Call
 from npuscope.sim.run import execute
+from program.network_c.test_library import BASE, OUTPUT, moved, operand, read
 
 PAD = """LL_ATON_LIB_{name}(in, out, in_limit, out_limit, kept, {mode}, {element}, {count}, {value},
     1, 4, cut_start, cut_end, pad_start, pad_end, shape, steps, {rank}, 2, 3);"""
@@ -103,3 +103,25 @@ def test_a_gather_along_an_axis_that_nothing_tells(tmp_path: Path) -> None:
     assert isinstance(call, Call) and call.kernel == "gather"
     with pytest.raises(TargetError, match="unknown software kernel 'gather'"):
         execute(program, {})
+
+
+def test_slopes_of_floats_stand_behind_their_number(tmp_path: Path) -> None:
+    fields = [operand("general.input", 0, 2, width=3), operand("operand", 32, 3)]
+    fields.append(operand("general.output", OUTPUT, 2, width=3))
+    info = f"Activ_sw_info info = {{ {' '.join(fields)} .general.type = LL_SW_PRELU, }};"
+    program = read(info, "ll_sw_forward_activ(&info);", tmp_path)
+    x = np.array([-1, -1, 2, 2, -4, -4, 0, 0], np.float32)
+    slopes = np.array([2, 0.5, 0.25], np.float32)
+    found = moved(program, np.concatenate([x, slopes]))[:24].view(np.float32)
+    assert found.tolist() == [-0.5, -0.25, 2, 2, -2, -1]
+
+
+def test_a_piece_of_a_kernel_reads_what_its_output_reaches(tmp_path: Path) -> None:
+    """One weight on four positions of a row, of which the first gives the one output."""
+    fields = [operand("general.input", 0, 1, width=4), operand("weights", 32, 1)]
+    fields.append(operand("general.output", OUTPUT, 1))
+    info = f"""Conv_sw_info info = {{ {" ".join(fields)} .ngroup = 1, .strides = {{1, 1}},
+        .pads = {{0, 0, 0, 0}}, .dilations = {{1, 1}}, .general.type = LL_SW_CONV, }};"""
+    program = read(info, "ll_sw_forward_conv(&info);", tmp_path)
+    values = np.array([3, 5, 7, 9, 0, 0, 0, 0, 2], np.float32)
+    assert moved(program, values)[:4].view(np.float32).tolist() == [6]

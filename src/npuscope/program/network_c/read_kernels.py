@@ -19,6 +19,7 @@ from npuscope.program.network_c.layout import (
     SOFTMAX_DIFF_BITS,
 )
 from npuscope.program.network_c.read_software import AXES, SoftwareReader, integer, tensor
+from npuscope.structs import replace
 
 Args = tuple[tuple[str, Argument], ...]
 # Of a kernel's struct, quantized or not: the op, its operands behind the first, its arguments.
@@ -75,10 +76,27 @@ def _function(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
         quant = _second_quant(reader, info, quantized)
         # LiteRT has no kernel for integers with slopes in floats.
         numerics = _QDQ if quantized and quant is None else _LITERT
-        return "PRelu", (reader.operand(info, "operand", 2, quant),), numerics
+        return "PRelu", (_slopes(reader, info, quant),), numerics
     kernel = _op(info)
     numbers = ((name, _float(info, name)) for name in support(kernel).numbers)
     return kernel, (), (*numbers, *_LITERT)
+
+
+def _slopes(reader: SoftwareReader, info: Struct, quant: Quant | None) -> str:
+    """One slope for all channels, or one for each; in floats these stand behind their number."""
+    name = reader.operand(info, "operand", 2, quant)
+    slopes, source = reader.views[-1], tensor(info, "general.input")
+    channels = source.shape[-1] if source else 0
+    if quant is None and slopes.shape == (1, 1, 1, channels + 1):
+        element = slopes.nbits // 8
+        reader.views[-1] = replace(
+            slopes,
+            shape=(1, 1, 1, channels),
+            batch=channels,
+            size_bytes=channels * element,
+            offset=slopes.offset + element,
+        )
+    return name
 
 
 def _arithmetic(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
@@ -143,14 +161,36 @@ def _conv(reader: SoftwareReader, info: Struct, quantized: bool) -> Meaning:
     if tensor(info, "bias") is not None:
         sums = _sum_quant(reader.quant(info, "is", "izp"), scales) if scales else None
         others.append(reader.vector(info, "bias", 2, sums))
+    strides, pads = _numbers(info, "strides", (1, 1)), _numbers(info, "pads", (0, 0, 0, 0))
+    dilations = _numbers(info, "dilations", (1, 1))
+    pads = _reached_pads(info, strides, pads, dilations)
     args: Args = (
-        ("strides", _numbers(info, "strides", (1, 1))[:2]),
-        ("pads", _numbers(info, "pads", (0, 0, 0, 0))[:4]),
-        ("dilations", _numbers(info, "dilations", (1, 1))[:2]),
+        ("strides", strides[:2]),
+        ("pads", pads[:4]),
+        ("dilations", dilations[:2]),
         ("groups", integer(info, "ngroup") or 1),
         *_LITERT,
     )
     return "Conv2D", tuple(others), args
+
+
+def _reached_pads(
+    info: Struct,
+    strides: tuple[int, ...],
+    pads: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> tuple[int, ...]:
+    """A piece of a cut kernel reads of the whole input what its output positions reach: a pad that
+    is negative leaves out the rest."""
+    sides = [tensor(info, name) for name in ("general.input", "weights", "general.output")]
+    source, weights, output = (side.shape if side else (1, 1, 1, 1) for side in sides)
+    found = list(pads)
+    for axis in (0, 1):
+        kernel = (weights[axis + 1] - 1) * dilations[axis] + 1
+        space = source[axis + 1] + pads[axis] + pads[axis + 2] - kernel
+        if space // strides[axis] + 1 > output[axis + 1]:
+            found[axis + 2] += (output[axis + 1] - 1) * strides[axis] - space
+    return tuple(found)
 
 
 def _sum_quant(source: Quant, weights: Quant) -> Quant:
@@ -205,6 +245,8 @@ def _numbers(info: Struct, name: str, default: tuple[int, ...]) -> tuple[int, ..
 
 
 # By the library's function: what it means, and whether it reads and writes integers with a scale.
+# Those that `vendor_functions` lists beside are timed, and refused by name where they would be
+# executed: no public build calls them, so that nothing tells how their operands lie.
 KERNELS: dict[str, tuple[Maker, bool, bool]] = {
     "quantizelinear": (_conversion("Quantize", _QDQ), False, True),
     "dequantizelinear": (_conversion("Dequantize", _QDQ), True, False),
@@ -229,22 +271,3 @@ KERNELS: dict[str, tuple[Maker, bool, bool]] = {
     "sign": (_sign, False, False),
     "gather": (_gather, False, False),
 }
-# The rest of the library's headers. No public build calls them, so that nothing tells how their
-# operands lie: they are timed, and refused by name where they would be executed.
-NOT_READ = (
-    "argmax",
-    "argmax_integer",
-    "argmin",
-    "argmin_integer",
-    "concat",
-    "gather_integer",
-    "gemm",
-    "gemm_integer",
-    "instance_normalization",
-    "lpnormalization",
-    "lrn",
-    "matmul",
-    "qlinearmatmul",
-    "tile",
-    "tile_integer",
-)

@@ -10,84 +10,18 @@ from collections.abc import Callable
 from functools import partial
 from math import prod
 
-import msgspec
-
 from npuscope.errors import FileError
-from npuscope.program.addresses import AddressMap, Copy, as_arguments
+from npuscope.program.addresses import Copy, as_arguments
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.c_values import Struct, Value
-from npuscope.program.network_c.parse_source import CallLine, Function
-from npuscope.program.network_c.read_head import Pools, address_of, read_buffer, tables_of
+from npuscope.program.network_c.library_reader import LibraryReader
+from npuscope.program.network_c.parse_source import CallLine
+from npuscope.program.network_c.read_head import address_of
 from npuscope.program.network_c.read_pads import pad
 from npuscope.program.network_c.read_software import AXES
-from npuscope.structs import replace
 
 LIBRARY = "LL_ATON_LIB_"
 _NO_OPERATOR = "LL_ATON_LIB_UNUSED"
-
-
-class LibraryReader(msgspec.Struct):
-    function: Function
-    places: AddressMap
-    pools: Pools
-    epoch: int
-    views: list[Buffer] = msgspec.field(default_factory=list)
-
-    def read(self) -> Call | None:
-        """The function's library call; None where it has none."""
-        for statement in self.function.statements:
-            if not isinstance(statement, CallLine) or statement.name == _NO_OPERATOR:
-                continue
-            if statement.name.startswith(LIBRARY):
-                make = OPERATORS.get(statement.name.removeprefix(LIBRARY))
-                return make(self, statement) if make else Call(statement.name, (), ())
-        return None
-
-    def table(self, value: Value) -> list[Buffer]:
-        """Buffers of the table that an argument names."""
-        for name, rows in tables_of(self.function):
-            if name == value:
-                return [read_buffer(row, self.function, self.pools) for row in rows]
-        raise self._missing(value)
-
-    def _missing(self, value: Value) -> FileError:
-        return FileError(f"'{str(value)[:60]}' is missing", where=f"epoch {self.epoch}")
-
-    def array(self, value: Value) -> list[int]:
-        """Numbers of the array that an argument names, maybe through an array of pointers."""
-        declaration = self.function.declared.get(str(value))
-        content = declaration.value if declaration else None
-        if isinstance(content, list) and content and isinstance(content[0], str):
-            return self.array(content[0])
-        if not isinstance(content, list):
-            raise self._missing(value)
-        return [int(n) for n in content if isinstance(n, int | float)]
-
-    def rows(self, value: Value) -> list[Struct]:
-        declaration = self.function.declared.get(str(value))
-        content = declaration.value if declaration else None
-        rows = content if isinstance(content, list) else [content]
-        tensors = [row for row in rows if isinstance(row, Struct)]
-        if not tensors or len(tensors) != len(rows):
-            raise self._missing(value)
-        return tensors
-
-    def first_row(self, value: Value) -> Struct:
-        return self.rows(value)[0]
-
-    def view(self, buffer: Buffer, number: int) -> str:
-        """A row of a table as the kernel sees it."""
-        name = f"epoch_{self.epoch}.{number}"
-        owner, _ = self.known(buffer)
-        view = replace(buffer, name=name, view_of=owner, first=self.epoch, last=self.epoch)
-        self.views.append(view)
-        return name
-
-    def known(self, buffer: Buffer) -> tuple[str, int]:
-        """The program's own buffer at that place, and the offset into it."""
-        pool = next(pool for pool in self.pools.pools if pool.name == buffer.pool)
-        place = self.places.ref(pool.address + buffer.offset, self.epoch, buffer.name)
-        return place.buffer, place.offset
 
 
 Maker = Callable[[LibraryReader, CallLine], Call]
@@ -366,21 +300,7 @@ def _blocks_by_cpu(kernel: str, reader: LibraryReader, line: CallLine, blocks_fi
     return Call(kernel, (name,), (target,), as_arguments([copy]))
 
 
-# By the library's function behind LL_ATON_LIB_. Of what the runtime's headers list these are left:
-# no public build calls them, so that nothing tells whether a reading of their arguments is right.
-NOT_READ = (
-    "ConvInteger",
-    "DMA_ImageToRow",
-    "DMA_Outputs_Channel_Split_Aton",
-    "DMA_Outputs_Channel_Split_Batched",
-    "DMA_Pad_4Loop_Filling",
-    "DMA_Pad_Filling",
-    "DMA_Pad_Memset",
-    "DMA_RowToImage",
-    "Pad_4Loop",
-    "Softmax",
-    "Async_Memcpy",
-)
+# By the library's function behind LL_ATON_LIB_; `vendor_functions` names those that are not read.
 OPERATORS: dict[str, Maker] = {
     "Concat": _concat,
     "DMA_Transpose": _transpose,
@@ -397,3 +317,14 @@ OPERATORS: dict[str, Maker] = {
     "Pad": pad,
     "Pad_Standard": pad,
 }
+
+
+def library_call(reader: LibraryReader) -> Call | None:
+    """The function's library call; None where it has none."""
+    for statement in reader.function.statements:
+        if not isinstance(statement, CallLine) or statement.name == _NO_OPERATOR:
+            continue
+        if statement.name.startswith(LIBRARY):
+            make = OPERATORS.get(statement.name.removeprefix(LIBRARY))
+            return make(reader, statement) if make else Call(statement.name, (), ())
+    return None

@@ -7,16 +7,13 @@ in it is negative, and the output is filled where an offset in it is positive, a
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from npuscope.errors import FileError
 from npuscope.program.model import Buffer, Call
 from npuscope.program.network_c.c_values import Value
+from npuscope.program.network_c.library_reader import LibraryReader
 from npuscope.program.network_c.parse_source import CallLine
 from npuscope.program.network_c.read_head import address_of
-
-if TYPE_CHECKING:
-    from npuscope.program.network_c.read_library import LibraryReader
 
 _CONSTANT = 0
 _ARGUMENTS = 20

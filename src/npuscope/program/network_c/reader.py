@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,7 @@ from npuscope.program.addresses import AddressMap
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.c_values import Struct, Sum, Value
 from npuscope.program.network_c.layout import EPOCH_ARRAY, FLAG_VALUES, Flag
+from npuscope.program.network_c.library_reader import LibraryReader
 from npuscope.program.network_c.lives import settled
 from npuscope.program.network_c.parse_source import (
     CallLine,
@@ -36,11 +37,11 @@ from npuscope.program.network_c.read_head import (
     tables_of,
 )
 from npuscope.program.network_c.read_kernels import read_kernel
-from npuscope.program.network_c.read_library import LibraryReader
+from npuscope.program.network_c.read_library import library_call
 from npuscope.program.network_c.read_software import Images, SoftwareReader
 from npuscope.program.network_c.read_units import UnitReader
 from npuscope.program.network_c.stated_call import stated_call
-from npuscope.program.weight_files import PoolImages
+from npuscope.program.weight_files import AddressedBytes, PoolImages, overlaid
 from npuscope.shown import counted
 from npuscope.structs import replace
 
@@ -69,6 +70,7 @@ class NetworkC(msgspec.Struct, frozen=True):
     bases: Mapping[str, int] = field(default_factory=dict)  # of relative pools, by symbol
     includes: frozenset[str] = frozenset()  # names of the files that it includes
     stated: tuple[Buffer, ...] = ()  # with lives as far as files state them
+    report_fits: bool = True  # the c_info.json beside it is of the same compile
 
 
 # From the pools and the sizes of their images to the images themselves.
@@ -170,13 +172,16 @@ class _Reader(msgspec.Struct):
         tables = {kind: self._table(kind, pools) for kind in _TABLES}
         rows = [buffer for rows in tables.values() for buffer in rows]
         names = {pool.name for pool in pools.pools}
-        reported = (buffer for buffer in self.report_buffers if buffer.pool in names)
+        fits = _same_places(tables["Internal"] or rows, self.report_buffers, pools.pools)
+        reported = (b for b in self.report_buffers if fits and b.pool in names)
         buffers = _unique([*reported, *rows])
         data: Mapping[str, bytes] = {}
         if self.find is not None:
             real = tuple(pool for pool in self.header.pools if not pool.virtual)
-            weights = self.find(real, image_sizes(buffers))
-            data, self.notes = weights.data, [*self.notes, *weights.notes]
+            ends = image_sizes(buffers)
+            weights = self.find(real, ends)
+            data = {**weights.data, **_of_banks(self.header.pools, weights.data, ends)}
+            self.notes = [*self.notes, *weights.notes]
         self.tabled = frozenset([*(buffer.name for buffer in buffers), ""])
         places = AddressMap(pools.pools, buffers)
         items = self._items()
@@ -205,7 +210,7 @@ class _Reader(msgspec.Struct):
             notes=tuple(self.notes),
             compiler_options=self.header.options,
         )
-        return NetworkC(self.header, program, items, stated=stated)
+        return NetworkC(self.header, program, items, stated=stated, report_fits=fits)
 
     def _function(self, prefix: str) -> Function | None:
         names = (name for name in self.source.functions if name.startswith(prefix))
@@ -283,9 +288,34 @@ class _Reader(msgspec.Struct):
                 self.views += reader.views
                 return call
         library = LibraryReader(function, places, pools, epoch.number)
-        moved = library.read()
+        moved = library_call(library)
         self.views += library.views
         return moved
+
+
+def _same_places(rows: Sequence[Buffer], reported: Sequence[Buffer], pools: Sequence[Pool]) -> bool:
+    """Two files of one compile have the same buffers at the same addresses (140 of 140 public
+    pairs); those of two compiles share what the networks share."""
+    bases = {pool.name: pool.address for pool in pools}
+    places = {(b.name, bases.get(b.pool, 0) + b.offset) for b in reported}
+    shared = sum((b.name, bases.get(b.pool, 0) + b.offset) in places for b in rows)
+    return not places or shared >= _SAME_PLACES * len(rows)
+
+
+_SAME_PLACES = 0.8
+
+
+def _of_banks(
+    pools: Sequence[Pool], data: Mapping[str, bytes], ends: Mapping[str, int]
+) -> dict[str, bytes]:
+    """Images of virtual pools: each bank that such a pool is made of has a file."""
+    banks = [AddressedBytes(p.address, data[p.name]) for p in pools if p.name in data]
+    images = {
+        pool.name: overlaid(banks, pool.address, pool.size_bytes)
+        for pool in pools
+        if pool.virtual and pool.name in ends
+    }
+    return {name: image for name, image in images.items() if len(image) >= ends[name]}
 
 
 def _item(row: Struct) -> ListedEpoch:
