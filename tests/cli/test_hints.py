@@ -44,3 +44,8 @@ def test_a_file_in_the_place_of_a_verb(tmp_path: Path, capsys: pytest.CaptureFix
     assert of_unknown_verb("estimat", VERBS) == "did you mean estimate?"
     assert main(["net.tflite"]) == 2
     assert "hint: the verb comes first: `npuscope estimate net.tflite`" in capsys.readouterr().err
+
+
+def test_a_word_too_long_for_a_name_is_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["x" * 5000]) == 2
+    assert "unknown verb" in capsys.readouterr().err

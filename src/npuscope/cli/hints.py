@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 MODELS = (".tflite", ".onnx")
 _COMMAND = re.compile(r"(npuscope [a-z]+) MODEL\b(?: -o (OUT|FIXED)\b)?")
@@ -32,7 +33,8 @@ def with_names(hint: str, argv: Sequence[str]) -> str:
 
 def of_unknown_verb(word: str, verbs: Sequence[str]) -> str:
     """What was meant by the first word: a verb, or a model that stands where a verb must."""
-    if word.lower().endswith(MODELS) or Path(word).exists():
+    # Path.exists raises for a word that is too long for a name.
+    if word.lower().endswith(MODELS) or os.path.exists(word):
         verb = "estimate" if word.lower().endswith(MODELS) else "inspect"
         return f"the verb comes first: `npuscope {verb} {shlex.quote(word)}`"
     near = get_close_matches(word, verbs, n=2)

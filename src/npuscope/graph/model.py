@@ -175,6 +175,9 @@ class Op(Apart, frozen=True):
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
+# What stays to do with a float network, in hints.
+AS_INT8 = "`npuscope estimate MODEL --as-int8` shows what its figures would be"
+
 # Notes of readers, which a refusal of float networks repeats.
 WEIGHTS_ALONE = "its weights are quantized, its activations are not (dynamic range)"
 DYNAMIC_RANGE = "activations are quantized while it runs (dynamic range): read as a float network"

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 
-_AS_INT8 = "`npuscope estimate MODEL --as-int8` shows what its figures would be"
+from npuscope.graph.model import AS_INT8
+
 FLOAT_ONE = "quantize takes the float model; npuscope fix MODEL -o FIXED edits a quantized one"
 DYNAMIC_ONE = (
     "its activations are quantized while it runs, so for an NPU it is a float network: quantize "
-    f"the float model that it was made from; {_AS_INT8}"
+    f"the float model that it was made from; {AS_INT8}"
 )
-WEIGHTS_ONE = f"quantize takes the float model that it was made from; {_AS_INT8}"
+WEIGHTS_ONE = f"quantize takes the float model that it was made from; {AS_INT8}"
 FRONT_END_ONE = (
     "the vendor's front end wrote this file from a quantized model: go on with that model "
     "(npuscope estimate, compile and fix take it), or quantize the float one"

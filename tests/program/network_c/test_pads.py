@@ -79,6 +79,9 @@ def test_pads_that_are_not_read(tmp_path: Path) -> None:
     text = declared(kept=[4], shape=[4], steps=[1], **arrays)
     with pytest.raises(FileError, match="the value of a pad is missing"):
         read(text, PAD.format(name="Pad", mode=0, element=1, count=4, value="x", rank=1), tmp_path)
+    text = declared(kept=[4], shape=[4], steps=[0], **arrays)
+    with pytest.raises(FileError, match="cannot be understood"):
+        read(text, PAD.format(name="Pad", mode=0, element=1, count=4, value=0, rank=1), tmp_path)
 
 
 GATHER = "Gather_sw_info info = {{ {fields} .axis = 1, .general.type = LL_SW_GATHER, }};"
@@ -125,3 +128,12 @@ def test_a_piece_of_a_kernel_reads_what_its_output_reaches(tmp_path: Path) -> No
     program = read(info, "ll_sw_forward_conv(&info);", tmp_path)
     values = np.array([3, 5, 7, 9, 0, 0, 0, 0, 2], np.float32)
     assert moved(program, values)[:4].view(np.float32).tolist() == [6]
+
+
+def test_a_step_of_nothing_is_a_damaged_file(tmp_path: Path) -> None:
+    fields = [operand("general.input", 0, 1, width=4), operand("weights", 32, 1)]
+    fields.append(operand("general.output", OUTPUT, 1))
+    info = f"""Conv_sw_info info = {{ {" ".join(fields)} .ngroup = 1, .strides = {{0, 0}},
+        .pads = {{0, 0, 0, 0}}, .dilations = {{1, 1}}, .general.type = LL_SW_CONV, }};"""
+    with pytest.raises(FileError, match="cannot be understood"):
+        read(info, "ll_sw_forward_conv(&info);", tmp_path)

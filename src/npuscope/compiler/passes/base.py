@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from npuscope.errors import ModelError
 from npuscope.graph.limits import Computed
-from npuscope.graph.model import DYNAMIC_RANGE, FRONT_END, WEIGHTS_ALONE, DType, Graph, Op
+from npuscope.graph.model import AS_INT8, DYNAMIC_RANGE, FRONT_END, WEIGHTS_ALONE, DType, Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.ops.table import OPS
 from npuscope.ops.traits import Trait
@@ -169,7 +169,7 @@ def _ways_to_integers(graph: Graph, layers: list[Op]) -> Iterator[str]:
     # `quantize` takes such a file no more than `estimate` does.
     yield why
     yield "quantize the float model that it was made from, with samples (full-integer)"
-    yield _AS_INT8
+    yield AS_INT8
 
 
 def _why_float(graph: Graph, layers: list[Op]) -> str:
@@ -183,9 +183,8 @@ def _why_float(graph: Graph, layers: list[Op]) -> str:
     return ""
 
 
-_AS_INT8 = "`npuscope estimate MODEL --as-int8` shows what its figures would be"
 _QUANTIZE = (
     "quantize it to int8 first: `npuscope quantize MODEL -o OUT --data random` (for real use "
     "samples of your own instead of random), TFLite's full-integer conversion, or onnxruntime's "
-    f"quantize_static with QDQ format; {_AS_INT8}"
+    f"quantize_static with QDQ format; {AS_INT8}"
 )

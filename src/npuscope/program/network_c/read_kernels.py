@@ -19,6 +19,7 @@ from npuscope.program.network_c.layout import (
     SOFTMAX_DIFF_BITS,
 )
 from npuscope.program.network_c.read_software import AXES, SoftwareReader, integer, tensor
+from npuscope.program.network_c.vendor_functions import KERNEL
 from npuscope.structs import replace
 
 Args = tuple[tuple[str, Argument], ...]
@@ -35,7 +36,7 @@ _AS_ONE = 1e-6  # what the 31 bits of a multiplier leave of a factor of one
 
 
 def read_kernel(reader: SoftwareReader, function: str, info: Struct) -> Call:
-    name = function.removeprefix("ll_sw_forward_")
+    name = function.removeprefix(KERNEL)
     if name not in KERNELS:
         return reader.unknown(name, info)
     meaning, inner, outer = KERNELS[name]

@@ -19,10 +19,9 @@ from npuscope.program.network_c.parse_source import CallLine
 from npuscope.program.network_c.read_head import address_of
 from npuscope.program.network_c.read_pads import pad
 from npuscope.program.network_c.read_software import AXES
+from npuscope.program.network_c.vendor_functions import LIBRARY
 
-LIBRARY = "LL_ATON_LIB_"
-_NO_OPERATOR = "LL_ATON_LIB_UNUSED"
-
+_NO_OPERATOR = f"{LIBRARY}UNUSED"
 
 Maker = Callable[[LibraryReader, CallLine], Call]
 Steps = tuple[int, ...]

@@ -41,6 +41,7 @@ from npuscope.program.network_c.read_library import library_call
 from npuscope.program.network_c.read_software import Images, SoftwareReader
 from npuscope.program.network_c.read_units import UnitReader
 from npuscope.program.network_c.stated_call import stated_call
+from npuscope.program.network_c.vendor_functions import KERNEL
 from npuscope.program.weight_files import AddressedBytes, PoolImages, overlaid
 from npuscope.shown import counted
 from npuscope.structs import replace
@@ -102,7 +103,7 @@ def read_network_c(
         return _understood(text, path, find, tuple(report_buffers))
     except FileError as error:
         raise FileError(error.message, where=error.where or str(path), hint=error.hint) from error
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError) as error:
         raise FileError(f"a part of it cannot be understood ({error})", where=str(path)) from error
 
 
@@ -279,7 +280,7 @@ class _Reader(msgspec.Struct):
             return None
         declared = function.declared
         for line in function.statements:
-            if isinstance(line, CallLine) and line.name.startswith("ll_sw_forward_"):
+            if isinstance(line, CallLine) and line.name.startswith(KERNEL):
                 info = declared[str(line.arguments[0])].value
                 reader = SoftwareReader(places, pools, images, epoch.number, declared)
                 call = read_kernel(
