@@ -168,6 +168,7 @@ def test_options_reach_the_api(calls: Calls) -> None:
         "output_data_type": "float32",
         "as_int8": False,
         "ec_single_epoch": False,
+        "alternative_schedule": False,
     }
     assert calls.options == {"batch": 1}
 

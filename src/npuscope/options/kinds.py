@@ -65,6 +65,12 @@ class Option(Struct, frozen=True):
     def spellings(self) -> tuple[str, ...]:
         return (*(self.flags or (f"--{self.name.replace('_', '-')}",)), *self.vendor)
 
+    def is_given(self, value: object) -> bool:
+        """Whether a value says something: neither nothing nor what holds without it. 0 and a
+        switch that is off do."""
+        nothing = value is None or (isinstance(value, (tuple, list, dict)) and not value)
+        return not nothing and (value != self.default or type(value) is not type(self.default))
+
     @property
     def long(self) -> str:
         """The spelling that messages use."""

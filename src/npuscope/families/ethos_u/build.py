@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.bounded_file import MODEL, read_bytes
-from npuscope.errors import ModelError, NpuscopeError
+from npuscope.errors import ModelError, NpuscopeError, UsageError
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
 from npuscope.families.ethos_u.debug_database import source_names, source_ops
 from npuscope.families.ethos_u.executorch import read_program
@@ -39,8 +39,10 @@ from npuscope.profiling.model import (
 from npuscope.profiling.plain import plain_part, plain_profile
 from npuscope.program.model import EpochKind
 from npuscope.sim.counters import Bound, EpochCounters
+from npuscope.text import safe_terminal
 
 FAMILY = "ethos-u"
+_OF_COMPILATION = ("optimise", "arena_cache_size", "vela", "vela_config")  # Vela's own work
 
 
 class EthosBuild(Struct, frozen=True):
@@ -58,7 +60,6 @@ class EthosBuild(Struct, frozen=True):
     written: bytes = b""  # the TFLite file that was made of another format
     vela_cycles: float | None = None
     reasons: Mapping[str, str] = {}  # Vela's, for operators on the CPU, by their first output
-    asked: str = ""  # the machine that was asked for, where the file was made for another
 
 
 class OffloadTime(Struct, frozen=True):
@@ -167,12 +168,17 @@ def _machine(name: str, options: Mapping[str, Any]) -> EthosMachine:
 
 def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
     """A file that Vela wrote, for the machine that its stream names."""
+    late = next((name for name in _OF_COMPILATION if options.get(name)), None)
+    if late is not None:
+        raise UsageError(
+            f"{safe_terminal(path.name)} is compiled already",
+            where=f"--{late.replace('_', '-')}",
+            hint="give the model that Vela was given",
+        )
     data = read_bytes(path, MODEL)
     file = read_program(data)
-    configuration = next(iter(file.offloads.values())).stream.configuration
-    name = configuration.machine if configuration is not None else machine_names()[0]
+    name = _stated_machine(file) or machine_names()[0]
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
-    asked = str(options.get("machine") or "")
     return EthosBuild(
         file,
         data,
@@ -180,8 +186,17 @@ def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
         path.name,
         md5,
         origins=_origins_beside(path),
-        asked=asked if asked in machine_names() and asked != name else "",
     )
+
+
+def machine_of(path: Path) -> str:
+    return _stated_machine(read_program(read_bytes(path, MODEL)))
+
+
+def _stated_machine(file: VelaFile) -> str:
+    """Streams begin with the configuration of the machine; empty where this one does not."""
+    configuration = next(iter(file.offloads.values())).stream.configuration
+    return configuration.machine if configuration is not None else ""
 
 
 def _origins_beside(path: Path) -> dict[tuple[int, int], str]:
@@ -369,11 +384,6 @@ def _memory(build: EthosBuild) -> MemoryUse:
 
 def _notes(build: EthosBuild) -> tuple[str, ...]:
     notes = []
-    if build.asked:
-        notes.append(
-            f"Vela compiled this file for {build.machine.name}, not for {build.asked}: for that "
-            "give the model that Vela was given"
-        )
     if build.vela_cycles is not None:
         ms = build.vela_cycles / (1e3 * build.machine.clock_mhz)
         notes.append(f"Vela's own estimate: {build.vela_cycles:,.0f} cycles, {ms:.4g} ms")
