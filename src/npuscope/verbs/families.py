@@ -16,7 +16,7 @@ def check_family(verb: Verb, name: str, keywords: Mapping[str, Any]) -> None:
     """Refuse a verb, or an option, that the family of the machine does not have."""
     options = {option.name: option for option in verb.options}
     machine = keywords.get("machine")
-    if machine is None or "machine" not in options:
+    if machine is None or "machine" not in options or machine == options["machine"].default:
         return
     family = family_of(machine)
     if family.house_machines:
