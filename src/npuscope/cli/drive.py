@@ -17,7 +17,7 @@ from npuscope.cli.output import dump, logged, print_text, working, write_file
 from npuscope.errors import UsageError
 from npuscope.families.interface import function_at
 from npuscope.options.kinds import Option, OptionKind, VendorEffect, Verb
-from npuscope.verbs.check import about
+from npuscope.verbs.check import about, check_samples
 from npuscope.verbs.families import check_family
 from npuscope.verbs.table import function_of, module_of, record
 from npuscope.whole_file import appear
@@ -31,6 +31,7 @@ def perform(args: argparse.Namespace) -> int:
     offers = {"verb": args.verb, **values(verb, args)}
     _refuse_overwrite(verb, offers)
     check_family(verb, args.verb, offers)
+    check_samples(verb, offers)
     offers |= {
         "every": args.verbose,
         "unused": without_effect(verb, args),

@@ -58,6 +58,7 @@ class Option(Struct, frozen=True):
     required: bool = False
     effect: VendorEffect = VendorEffect.OBEYED
     of_family: bool = False  # only for machines of families that understand it
+    of_samples: bool = False  # says how the samples of --data are read
     writes: bool = False  # names a file for results, which must not be one that is read
     parse: Callable[[Any], object] | None = None  # makes the keyword's value of what was typed
 

@@ -177,11 +177,14 @@ NOT_MODELLED = {
 
 LAYOUTS = ("nchw", "nhwc")
 IMAGES = (
-    text("mean", "subtracted from pixels, one number or one per channel (0)", "0.485,0.456,0.406"),
-    text("std", "pixels are divided by this, after the mean (1)", "0.229,0.224,0.225"),
-    real("pixel_max", "value of a pixel of 255 before mean and std (1)", "X", default=1.0),
+    text("mean", "subtracted from pixels, one number or one per channel (0)", "0.485,0.456,0.406",
+        of_samples=True),
+    text("std", "pixels are divided by this, after the mean (1)", "0.229,0.224,0.225",
+        of_samples=True),
+    real("pixel_max", "value of a pixel of 255 before mean and std (1)", "X", default=1.0,
+        of_samples=True),
     text("layout", "axis order of the input (default: channels are where its shape has 1 or 3)", "",
-        choices=LAYOUTS),
+        choices=LAYOUTS, of_samples=True),
 )
 INPUTS = list_("inputs", "input data; give it once per input, in order", "F.npy",
     parse=read_arrays)
