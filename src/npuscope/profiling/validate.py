@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 import numpy as np
 from msgspec.structs import asdict
 
+from npuscope.errors import FileError, TargetError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
@@ -71,6 +72,7 @@ class Validation(ShownRecord, frozen=True):
     layers_compared: int = 0
     layers_total: int = 0
     not_compared: tuple[str, ...] = ()  # epochs without a tensor of the network to compare with
+    contradictions: tuple[str, ...] = ()  # of the files of a build: what a board gets is not one
 
     @property
     def broken(self) -> tuple[LayerAgreement, ...]:
@@ -94,7 +96,15 @@ class Validation(ShownRecord, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The verdict with what it stands on, outputs first."""
+        """The verdict with what it stands on: files that contradict each other, then outputs."""
+        if self.contradictions:
+            first, *others = self.contradictions
+            more = f" (and {counted(len(others), 'other place')})" if others else ""
+            rest = "; its files cannot be executed"
+            if self.outputs:
+                worst = max(output.max_lsb for output in self.outputs)
+                rest = f"; what would be flashed is up to {worst:g} LSB off"
+            return f"{self.verdict}: the files of the build contradict each other: {first}{more}{rest}"
         worst = max((output.max_lsb for output in self.outputs), default=0)
         if self.verdict is Verdict.UNJUDGED:
             few = f"{self.layers_compared} of {counted(self.layers_total, 'layer')}"
@@ -143,6 +153,30 @@ def validate(
     samples = list(samples_of(graph, inputs, seeds))
     # Own programs keep the network's names; those of other compilers have to be matched.
     own = program.source == "npuscope"
+    try:
+        return _compared(program, graph, samples, own, model)
+    except (TargetError, FileError):
+        if not program.contradictions:
+            raise
+        # They say it all: what contradicts itself need not be executable.
+        return Validation(
+            (),
+            (),
+            0.0,
+            None,
+            0.0,
+            Reference(None),
+            0,
+            False,
+            program.notes,
+            Verdict.WRONG,
+            contradictions=program.contradictions,
+        )
+
+
+def _compared(
+    program: Program, graph: Graph, samples: list[dict[str, Array]], own: bool, model: Path | None
+) -> Validation:
     bridge = OwnBridge(program, graph) if own else foreign_bridge(program, graph, samples[0])
     collected = _Collected(program, graph, bridge)
     finished = run_all(collected, samples, _Collected.add)
@@ -297,6 +331,8 @@ class _Collected(OutputTallies):
         total = [e for e in self.program.executed if self._is_counted(e, compared)]
         coverage = Coverage(len(layers), len(total))
         verdict = judge(outputs, layers, coverage)
+        if self.program.contradictions:
+            verdict = Verdict.WRONG
         return Validation(
             outputs=outputs,
             layers=layers,
@@ -311,6 +347,7 @@ class _Collected(OutputTallies):
             layers_compared=coverage.compared,
             layers_total=coverage.total,
             not_compared=tuple(e.name for e in total if e.number not in self.layers),
+            contradictions=self.program.contradictions,
         )
 
     def _is_layer(self, epoch: Epoch) -> bool:

@@ -21,9 +21,12 @@ from npuscope.families.interface import Options, Source
 from npuscope.graph.model import Graph
 from npuscope.options.rows import BUILDING
 from npuscope.profiling.validate import Validation, validate
+from npuscope.program.flashed import as_flashed
 from npuscope.program.model import Epoch
+from npuscope.program.serialize import OWN_SOURCE
 from npuscope.sim.memory import Memory
 from npuscope.sim.run import execute, written
+from npuscope.structs import replace
 
 
 def executed(build: Build, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -65,6 +68,10 @@ def validate_program(source: Source, options: Options) -> Validation:
     graph = network.graph or read_graph(original, plain)  # type: ignore[arg-type]
     as_filed = is_as_filed(plain) and not isinstance(original, Graph)  # type: ignore[arg-type]
     file = Path(original) if as_filed else None
+    if compiled and network.program.source == OWN_SOURCE and not isinstance(source, Graph):
+        words = plain.get("weights") or ()
+        flashed = as_flashed(Path(source), network.program, network.machine, words)  # type: ignore[arg-type]
+        network = replace(network, program=flashed)
     if compiled and not isinstance(original, Graph):
         refuse_other_model(Path(str(source)), network.program, Path(original))
     return validate(
