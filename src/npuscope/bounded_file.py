@@ -263,6 +263,8 @@ def excess(value: Any) -> str:
                 below.extend(entry)
             elif kind is int and entry.bit_length() > MOST_BITS:
                 return "a number has too many digits"
+            elif kind is float and not math.isfinite(entry):
+                return f"a number is not finite ({entry})"
         level, depth = below, depth + 1
         if depth > MOST_DEPTH + 1:
             return "nested too deeply"

@@ -229,10 +229,17 @@ def _table(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Dat
     head = [cell.strip().lower() for cell in rows[0]]
     has_head = not all(_is_number(cell) for cell in rows[0][:-1])
     body = rows[1:] if has_head else rows
+    if not body:
+        raise FileError("holds a head and no samples", where=str(path))
     width = int(np.prod(inputs[0].shape))
     column = next((head.index(n) for n in LABEL_NAMES if has_head and n in head), None)
     if column is None and len(rows[0]) == width + 1:
         column = width
+    if column is not None and column > width:
+        raise FileError(
+            f"the label is in column {column + 1}, but a line has {width} values before or after it",
+            where=str(path),
+        )
     places = _spread(len(body), limit)
     body, lines = [body[n] for n in places], [n + 1 + has_head for n in places]
     expected = width + (column is not None)
@@ -247,6 +254,11 @@ def _table(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Dat
         values = np.array(body, np.float64).reshape(len(body), *inputs[0].shape)
     except ValueError as error:
         raise FileError(f"holds more than numbers: {error}", where=str(path)) from None
+    far = ~(np.abs(values) <= np.finfo(np.float32).max).reshape(len(body), -1).all(1)
+    if far.any():
+        raise FileError(
+            f"line {lines[int(far.argmax())]} has a value that no float32 holds", where=str(path)
+        )
 
     def read(place: int, form: ImageForm, change: Change | None) -> Reals:
         reals = values[place].astype(np.float32)
