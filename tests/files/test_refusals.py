@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from models import OnnxWriter, save
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, TargetError
 from npuscope.files.load import load_model, nearest_form
+from npuscope.ops.run import run
 from npuscope.ops.unknown import unknown_names
 
 CUT = "end the model before it and do the rest on the host"
@@ -89,6 +90,20 @@ def test_functions_of_real_numbers_on_whole_ones(tmp_path: Path) -> None:
     w = OnnxWriter()
     w.node("Exp", w.input("x", (1, 3), 7), name="n", output="y")
     assert "it needs real numbers, but its int64 input has no scale" in onnx_text(tmp_path, w)
+
+
+def test_a_known_op_in_a_form_that_nothing_computes(tmp_path: Path) -> None:
+    """It is not an op that npuscope does not know."""
+    w = OnnxWriter(17)
+    x = w.qdq(w.input("x", (1, 3, 6, 6)), 0.02, 3)
+    sizes = w.constant(np.array([1, 1, 2, 2], np.float32))
+    y = w.quantize(w.node("Resize", x, "", sizes, mode="cubic"), 0.02, 3)
+    w.dequantize(y, 0.02, 3, output="y")
+    graph = load_model(save(tmp_path, "m.onnx", w.finish({"y": None})))
+    with pytest.raises(TargetError) as caught:
+        run(graph, {"x": np.zeros((1, 6, 6, 3), np.float32)})
+    words = "in a form that npuscope does not compute (Resize: mode 'cubic' is not supported)"
+    assert words in caught.value.message
 
 
 def test_a_function_that_calls_itself_in_a_file_of_an_old_opset(tmp_path: Path) -> None:
