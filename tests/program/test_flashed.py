@@ -12,6 +12,7 @@ import pytest
 import npuscope
 from models import dense_net, save, to_tflite
 from models_onnx_ops import OpCase, op_model
+from npuscope.cli.main import main
 from npuscope.program.network_c.stated_call import call_comment
 from npuscope.program.sources import read_program
 from npuscope.sim.memory import element_type
@@ -116,6 +117,8 @@ def test_the_statement_counts_not_its_comment(
         assert changed != text
         path.write_text(changed, encoding="utf-8")
         found = validated(folder, model)
+        words = ["validate", str(folder), "--model", str(model), "-q"]
+        assert main(words) == 1
         assert found.verdict == "wrong" and "comment" in found.contradictions[0]
 
 

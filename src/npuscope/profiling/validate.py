@@ -73,6 +73,10 @@ class Validation(ShownRecord, frozen=True):
     layers_total: int = 0
     not_compared: tuple[str, ...] = ()  # epochs without a tensor of the network to compare with
     contradictions: tuple[str, ...] = ()  # of the files of a build: what a board gets is not one
+    # Epochs whose 16-bit sums saturate, with the share of them, on the reference's inputs or on
+    # what the program makes itself: the largest first.
+    saturating: tuple[tuple[str, float], ...] = ()
+    saturation_explains: bool = False  # the same network in wider sums agrees
 
     @property
     def broken(self) -> tuple[LayerAgreement, ...]:
@@ -113,7 +117,15 @@ class Validation(ShownRecord, frozen=True):
         if self.layers_total:
             coverage = Coverage(self.layers_compared, self.layers_total)
             layers = f"{coverage}, {len(self.layers) - len(self.broken)} agree"
-        if self.far:
+        if self.saturation_explains:
+            name, share = self.saturating[0]
+            off = max(self.outputs, key=lambda output: output.rms_lsb)
+            outputs = (
+                f"sums of 16 bits saturate in {name} ({share:.0%} of them on these inputs), on real "
+                f"boards too: output '{off.name}' is {significant(off.rms_lsb, 2)} LSB off (root "
+                f"mean square), {self.answer}; in wider sums the network agrees"
+            )
+        elif self.far:
             off = max(self.far, key=lambda output: output.rms_lsb)
             outputs = (
                 f"output '{off.name}' is {significant(off.rms_lsb, 2)} LSB off "
@@ -221,10 +233,12 @@ class _Collected(OutputTallies):
         self.begun = _begun_by_units(program) if self.is_own else set()
         self.inside: dict[str, float] = {}
         self.saturated: list[float] = []
+        self.saturating: dict[int, float] = {}  # by epoch
 
     def snapshot(self) -> Self:
         clone = super().snapshot()
         clone.saturated, clone.layers = list(self.saturated), deepcopy(self.layers)
+        clone.saturating = dict(self.saturating)
         return clone
 
     def add(self, sample: Values) -> None:
@@ -245,6 +259,7 @@ class _Collected(OutputTallies):
         steps = self._check_layers(sample, expected)
         self.add_outputs(sample, self.bridge.outputs(run.outputs), expected, choices, steps)
         self.saturated.append(max(run.saturated_share.values(), default=0.0))
+        self._saturates(run.saturated_share)
 
     def _check_layers(self, sample: Values, expected: dict[str, Array]) -> dict[str, Array]:
         """Every epoch gets the reference's tensors; what it makes of them is compared.
@@ -294,8 +309,14 @@ class _Collected(OutputTallies):
                 # Whoever reads these bytes under another name starts from the reference too.
                 memory.write(name, integers[name])
 
-        execute(self.program, self.bridge.inputs(sample), observe=compare, force=forced)
+        run = execute(self.program, self.bridge.inputs(sample), observe=compare, force=forced)
+        self._saturates(run.saturated_share)
         return steps
+
+    def _saturates(self, shares: Mapping[int, float]) -> None:
+        for number, share in shares.items():
+            if share:
+                self.saturating[number] = max(share, self.saturating.get(number, 0.0))
 
     def _steps_inside(self, epoch: Epoch, tensor: str) -> float:
         """LSB that a result moves by one step of what the epoch computes on the way to it: past
@@ -348,6 +369,10 @@ class _Collected(OutputTallies):
             layers_total=coverage.total,
             not_compared=tuple(e.name for e in total if e.number not in self.layers),
             contradictions=self.program.contradictions,
+            saturating=tuple(
+                (epochs[number].name, share)
+                for number, share in sorted(self.saturating.items(), key=lambda row: -row[1])
+            ),
         )
 
     def _is_layer(self, epoch: Epoch) -> bool:
