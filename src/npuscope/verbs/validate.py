@@ -198,6 +198,8 @@ def verdict_code(
         if result.samples < result.samples_total:
             return INTERRUPTED
         return 0 if result.passed else 1
+    if result.contradictions:
+        return 1  # also where the files cannot be executed, so that no seed was run
     if not inputs and result.seeds < seeds:
         return INTERRUPTED
     return 0 if result.passed else 1
