@@ -24,7 +24,9 @@ from ethos_u.networks import (
 )
 from ethos_u.streams import U55_128
 from models import conv_net, save, to_onnx
+from models_onnx import OnnxWriter
 from models_onnx_ops import CASES, op_model
+from models_tflite import TfliteWriter
 from npuscope.advice.gate import is_bytes
 from npuscope.cli.main import main
 from npuscope.errors import FileError, ModelError, UsageError
@@ -389,7 +391,6 @@ def test_an_offload_may_leave_its_results_in_the_arena(path: Path) -> None:
 def test_mirrored_channels_and_batches_are_found(
     pads: tuple[int, ...], hits: int, tmp_path: Path
 ) -> None:
-    from models_tflite import TfliteWriter
     from npuscope.families.ethos_u.rules import mirrored_channels
 
     writer = TfliteWriter()
@@ -414,8 +415,6 @@ def test_mirrored_channels_and_batches_are_found(
 def test_operators_that_vela_changes_are_found(
     machine: str, dtype: str, values: list[str], tmp_path: Path
 ) -> None:
-    from models_tflite import TfliteWriter
-
     writer = TfliteWriter()
     image = writer.tensor("x", (1, 3, 4, 5), dtype, 0.1)
     result = writer.tensor("y", (1, 3, 5, 4), dtype, 0.1)
@@ -425,3 +424,64 @@ def test_operators_that_vela_changes_are_found(
     findings = npuscope.lint(path, machine=machine)
     found = [f.evidence["value"] for f in findings if f.rule == "LINT-ETHOS-VALUES"]
     assert found == values
+
+
+def _nearest(rows: int, target: int) -> bytes:
+    return _network("RESIZE_NEAREST_NEIGHBOR", (1, rows, 5, 3), (1, target, 5, 3), [target, 5])
+
+
+def _padded_pool() -> bytes:
+    """A maximum, then more channels."""
+    writer = TfliteWriter()
+    image, largest = (writer.tensor(name, (1, 6, 6, 4), "int8", 0.1) for name in "xy")
+    result = writer.tensor("z", (1, 6, 6, 6), "int8", 0.1)
+    writer.op("MAX_POOL_2D", [image], [largest], filterHeight=2, filterWidth=2)
+    sides = writer.constant("p", np.array([(0, 0), (0, 0), (0, 0), (0, 2)], np.int32))
+    writer.op("PAD", [largest, sides], [result])
+    return writer.finish([image], [result])
+
+
+def _network(
+    kind: str,
+    shape: tuple[int, ...],
+    result: tuple[int, ...],
+    constant: object,
+    dtype: str = "int8",
+) -> bytes:
+    writer = TfliteWriter()
+    x, y = (writer.tensor(n, s, dtype, 0.1) for n, s in (("x", shape), ("y", result)))
+    writer.op(kind, [x, writer.constant("c", np.array(constant, np.int32))], [y])
+    return writer.finish([x], [y])
+
+
+@pytest.mark.parametrize(
+    ("machine", "data", "said"),
+    [
+        ("ethos-u85-256", _nearest(4, 8), False),
+        ("ethos-u85-256", _nearest(4, 12), False),
+        ("ethos-u85-256", _nearest(4, 6), True),
+        ("ethos-u55-128", _padded_pool(), False),
+        ("ethos-u65-256", _network("REDUCE_MAX", (1, 6, 6, 4), (1, 6, 4), [2]), True),
+        ("ethos-u55-128", _network("TRANSPOSE", (1, 4, 5, 6), (1, 5, 4, 6), [0, 2, 1, 3]), False),
+    ],
+)
+def test_what_is_said_of_vela_is_what_its_stream_computes(
+    machine: str, data: bytes, said: bool, tmp_path: Path
+) -> None:
+    """The lint speaks exactly where the execution differs from the reference."""
+    path = tmp_path / "network.tflite"
+    path.write_bytes(data)
+    rules = [finding.rule for finding in npuscope.lint(path, machine=machine)]
+    assert ("LINT-ETHOS-VALUES" in rules) is said
+    pytest.importorskip("ethosu.vela", reason="Vela is not installed")
+    assert npuscope.validate(path, machine=machine).passed is not said
+
+
+def test_lint_of_onnx_is_of_what_vela_reads(tmp_path: Path) -> None:
+    """Unsigned bytes are written as signed ones, which no transpose clips."""
+    w = OnnxWriter(17)
+    x = w.qdq(w.input("x", (1, 4, 6)), 0.1, 128, "uint8")
+    y = w.quantize(w.node("Transpose", x, perm=[0, 2, 1]), 0.1, 128, "uint8")
+    w.dequantize(y, 0.1, 128, "uint8", output="y")
+    path = save(tmp_path, "turn.onnx", w.finish({"y": None}))
+    assert not npuscope.lint(path, machine="ethos-u55-128")

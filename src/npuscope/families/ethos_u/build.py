@@ -100,7 +100,7 @@ def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any])
     """Vela reads TFLite: another source is written in that format first."""
     machine = _machine(str(options["machine"]), options)
     _refuse_floats(graph, path)
-    file = TfliteSource(data) if is_tflite(data) else _written(graph, path)
+    file = TfliteSource(data) if is_tflite(data) else written_tflite(graph)
     output = run_vela(
         file.data,
         machine,
@@ -151,7 +151,19 @@ def _refuse_floats(graph: Graph, path: Path) -> None:
     raise ModelError(says, where=str(path), hint=way)
 
 
-def _written(graph: Graph, path: Path) -> TfliteSource:
+def as_vela_reads(graph: Graph, file: TfliteSource) -> Graph:
+    """The network with the types and operators that Vela sees; operators keep the names that they
+    have in the source."""
+    if not file.names:
+        return graph
+    names = {op.origin: name for op, name in zip(parse(file.data).ops, file.names, strict=True)}
+    written = read_model(Path(f"{graph.name}.tflite"), file.data)
+    ops = (op.replace(origin=tuple(names.get(o, o) for o in op.origin)) for op in written.ops)
+    tensors = written.tensors.values()
+    return Graph(graph.name, tensors, ops, written.inputs, written.outputs, written.numerics)
+
+
+def written_tflite(graph: Graph) -> TfliteSource:
     file = write_tflite(graph)
     return TfliteSource(file.data, tuple(origin[0] if origin else "" for origin in file.origins))
 

@@ -145,10 +145,17 @@ class EthosU(Family):
 
     def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:
         from npuscope.building import read_graph
+        from npuscope.errors import ModelError
+        from npuscope.families.ethos_u.build import as_vela_reads, written_tflite
         from npuscope.rulebook.finding import gravest_first
         from npuscope.rulebook.registry import RuleKind, findings_of
 
         graph = read_graph(source, {"shapes": options.get("shapes") or {}})
+        if not isinstance(source, str | Path) or Path(source).suffix.lower() != ".tflite":
+            try:
+                graph = as_vela_reads(graph, written_tflite(graph))
+            except ModelError:  # Vela never sees what has no form in TFLite
+                return ()
         machine = options.get("machine") or FAMILY.machines()[0]
         return gravest_first(findings_of(self.rules[0], RuleKind.LINT, graph, machine))
 

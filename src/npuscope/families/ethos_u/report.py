@@ -9,11 +9,18 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from npuscope.advice.explanation import Explanation, explanation
-from npuscope.families.ethos_u.build import FAMILY, EthosBuild, EthosRun
+from npuscope.families.ethos_u.build import (
+    FAMILY,
+    EthosBuild,
+    EthosRun,
+    TfliteSource,
+    as_vela_reads,
+)
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine
 from npuscope.families.ethos_u.timing import KernelLimit
 from npuscope.families.interface import Report
 from npuscope.profiling.model import Profile
+from npuscope.program.model import EpochKind
 from npuscope.report.machines import plain_keys
 from npuscope.rulebook.registry import RuleKind, findings_of
 from npuscope.shown import counted
@@ -71,7 +78,12 @@ def explained(build: EthosBuild, profile: Profile) -> Explanation:
         for finding in findings_of(module, RuleKind.ADVISE, profile, graph=build.graph)
     ]
     if build.graph is not None:
-        findings += findings_of(_RULES, RuleKind.LINT, build.graph, build.machine.name)
+        given = TfliteSource(build.written, build.names if build.written else ())
+        read = as_vela_reads(build.graph, given)
+        software = (part for part in profile.epochs if part.kind is EpochKind.SW)
+        on_cpu = {name for part in software for name in part.origin}
+        faults = findings_of(_RULES, RuleKind.LINT, read, build.machine.name)
+        findings += [fault for fault in faults if not on_cpu.issuperset(fault.ops)]
     lines = (
         f"model    {safe_terminal(build.name)}",
         f"machine  {profile.machine_words}",

@@ -205,7 +205,7 @@ def mirrored_channels(graph: Graph, machine: str) -> Iterator[Hit]:
     cause="ethos-u-vela 5.2.0 gives other values for some operators, and says nothing: bytes that "
     "are clipped as if they were signed (TRANSPOSE of uint8), reductions that lose a dimension, "
     "padded windows over a strided slice, transposed convolutions of a part of a tensor, nearest "
-    "resizes and divisions on the U85. docs/ethos_u.md lists them with what each does.",
+    "resizes by a broken factor and divisions on the U85. docs/ethos_u.md lists what each does.",
     fixes=(OTHER_FORM,),
 )
 def changed_values(graph: Graph, machine: str) -> Iterator[Hit]:
