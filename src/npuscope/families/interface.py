@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from npuscope.advice.compare.model import Cause, Side
     from npuscope.advice.explanation import Explanation
-    from npuscope.graph.model import Graph
+    from npuscope.graph.model import Graph, Op
     from npuscope.options.kinds import Option
     from npuscope.profiling.model import EpochProfile, Profile
     from npuscope.profiling.validate import Validation
@@ -121,6 +121,18 @@ class Assembled(ShownRecord, frozen=True):
         return f"{counted(self.instructions, 'instruction')}, {counted(len(self.data), 'byte')}"
 
 
+class LayerValues(Struct, frozen=True):
+    """A tensor of the network, all of it, as the machine computes it from the reference's."""
+
+    op: Op
+    tensor: str
+    values: np.ndarray
+
+
+# All tensors of the reference, by name -> what each layer of the machine makes of those it reads.
+Layers = Callable[[Mapping[str, "np.ndarray"]], Iterator[LayerValues]]
+
+
 class Family:
     """A kind of machines. A family implements `machines`, `compile` and `time`; what else it does
     not implement it cannot do, and users read so in one sentence, from here."""
@@ -195,6 +207,12 @@ class Family:
         else is known. Inputs and integers are as stored."""
         raise self.lacks("execution")
 
+    def layers(self, build: Build, graph: Graph, options: Options) -> Layers | None:
+        """For `validate` and `bisect`: its layers one by one, so that an earlier one that is wrong
+        does not count again; None where layers are not known. A UsageError says why those of this
+        build are not."""
+        return None
+
     def network(self, build: Build) -> Graph | None:
         """What a build was compiled from, with the types at its border that were asked for; None
         where only the program is known."""
@@ -241,6 +259,8 @@ class Family:
     def explain(self, source: Source, options: Options) -> Explanation:
         """Verdict, findings and the changes that pay most, of a network or of what `recognises`
         knows. Options hold `model`, `batch` and `trials` too."""
+        if options.get("model"):
+            raise self.lacks("explain --model")
         build = self.compile(source, options)
         return self.advise(build, self.time(build))
 

@@ -56,6 +56,7 @@ class EthosBuild(Struct, frozen=True):
     names: tuple[str, ...] = ()  # of the operators of `source`
     origins: Mapping[tuple[int, int], str] = {}  # of a kernel, by stream and place
     written: bytes = b""  # the TFLite file that was made of another format
+    debug: str = ""  # Vela's debug database
     vela_cycles: float | None = None
     reasons: Mapping[str, str] = {}  # Vela's, for operators on the CPU, by their first output
     asked: str = ""  # the machine that was asked for, where the file was made for another
@@ -89,6 +90,15 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBui
         return _compiled(source, Path(f"{source.name}.tflite"), b"", options)
     path = Path(source)
     return compile_bytes(path, read_bytes(path, MODEL), options)
+
+
+def compiled_like(
+    build: EthosBuild, source: str | Path | Graph, options: Mapping[str, Any]
+) -> EthosBuild:
+    """The source, compiled for the machine of another build."""
+    machine = build.machine
+    names = {"system_config": machine.system, "memory_mode": machine.memory_mode}
+    return compiled(source, {**options, "machine": machine.name, **names})
 
 
 def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
@@ -125,6 +135,7 @@ def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any])
         names,
         {place: names[number] for place, number in places.items() if number < len(names)},
         file.data if file.names else b"",
+        output.debug,
         output.cycles,
         output.reasons,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from npuscope.families.interface import Family, Format, Options, Rank, Report, Source
 from npuscope.options.kinds import file, text, whole
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from npuscope.advice.explanation import Explanation
     from npuscope.advice.fix.workbench import Workbench
     from npuscope.families.ethos_u.build import EthosBuild
-    from npuscope.families.interface import Causes
+    from npuscope.families.interface import Causes, Layers
+    from npuscope.graph.model import Graph
     from npuscope.profiling.model import Profile
     from npuscope.rulebook.finding import Finding
 
@@ -32,6 +33,7 @@ class EthosU(Family):
         file("vela", "the command of Vela, where it is not installed beside npuscope"),
         file("vela_config", "Vela's configuration file, for other system configurations"),
     )
+    understands: ClassVar[frozenset[str] | None] = frozenset({"model"})
     rules = ("npuscope.families.ethos_u.rules", "npuscope.families.ethos_u.refusals")
 
     # --- Machines ---
@@ -102,6 +104,8 @@ class EthosU(Family):
 
         stem = Path(build.name).stem
         files = {f"{stem}_vela.tflite": build.data}
+        if build.debug:  # names of operators, for who reads the file
+            files[f"{stem}_debug.xml"] = build.debug.encode()
         if build.written:
             files[f"{stem}.tflite"] = build.written
         write_files(folder, files)
@@ -125,6 +129,11 @@ class EthosU(Family):
         from npuscope.families.ethos_u.network import executed
 
         return executed(build.file, build.graph, inputs)
+
+    def layers(self, build: EthosBuild, graph: Graph, options: Options) -> Layers | None:
+        from npuscope.families.ethos_u.by_layer import LayerRunner
+
+        return LayerRunner(build, graph, options).run
 
     # --- What verbs make of it ---
 
