@@ -180,7 +180,9 @@ def _boxes(graph: Graph, name: str, kernels: Sequence[NpuKernel]) -> list[Box] |
         return None
     shift = 128 if (signed.kind, tensor.dtype.numpy.kind) == ("i", "u") else 0
     points = () if tensor.quant is None else tensor.quant.zero_points
-    if signed.itemsize < 4 and points and points[0] != last.ofm.zero_point + shift:
+    # The zero point is that of the values before a table, and has no meaning at 32 bits.
+    plain = last.activation.function in ("RELU", "LUT_NONE") and signed.itemsize < 4
+    if plain and points and points[0] != last.ofm.zero_point + shift:
         return None
     if not all(map(_keeps_order, kernels)):
         return None

@@ -48,7 +48,11 @@ def _maker(graph: Graph, op: Op) -> Op | None:
 
 
 def _sums_axes(graph: Graph, op: Op) -> bool:
-    return op.kind == "ReduceSum" and len(op.attrs_as(ReduceAttrs).axes) > 1
+    """Axes of 1 after the first one are summed by leaving them out."""
+    if op.kind != "ReduceSum":
+        return False
+    shape = graph.tensors[op.inputs[0]].shape
+    return any(shape[axis] > 1 for axis in op.attrs_as(ReduceAttrs).axes[1:])
 
 
 def _rows_move(graph: Graph, op: Op) -> bool:
