@@ -36,7 +36,7 @@ from npuscope.families.ethos_u.debug_database import source_ops
 from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.family import FAMILY
 from npuscope.families.ethos_u.files import assemble, disassemble
-from npuscope.families.ethos_u.machine import load_machine
+from npuscope.families.ethos_u.machine import load_machine, memory_modes, systems
 from npuscope.families.ethos_u.network import Network, executed
 from npuscope.families.ethos_u.refusals import row_of
 from npuscope.families.ethos_u.stream import stream_bytes
@@ -485,3 +485,106 @@ def test_lint_of_onnx_is_of_what_vela_reads(tmp_path: Path) -> None:
     w.dequantize(y, 0.1, 128, "uint8", output="y")
     path = save(tmp_path, "turn.onnx", w.finish({"y": None}))
     assert not npuscope.lint(path, machine="ethos-u55-128")
+
+
+# --- Configurations ---
+
+
+def _machine_of(system: str) -> str:
+    product = next((word.lower() for word in ("U65", "U85") if word in system), "u55")
+    if system.startswith("NXP"):
+        product = "u65"
+    return {"u55": "ethos-u55-128", "u65": "ethos-u65-256", "u85": "ethos-u85-512"}[product]
+
+
+_FLASH = ("Ethos_U65_Embedded", "Ethos_U85_SYS_Flash_Low", "Ethos_U85_SYS_Flash_High")
+
+
+@pytest.mark.parametrize("system", systems())
+def test_vela_takes_every_system_that_is_listed(system: str, tmp_path: Path) -> None:
+    pytest.importorskip("ethosu.vela", reason="Vela is not installed")
+    path = tmp_path / "network.tflite"
+    path.write_bytes(_padded_pool())
+    options = {"machine": _machine_of(system), "system_config": system}
+    if system in _FLASH:  # which no arena can be in
+        options["memory_mode"] = "Shared_Sram"
+    profile = npuscope.estimate(path, **options)
+    assert system in profile.machine_words and profile.total_ms > 0
+
+
+@pytest.mark.parametrize("mode", memory_modes())
+def test_vela_takes_every_memory_mode_that_is_listed(mode: str, tmp_path: Path) -> None:
+    pytest.importorskip("ethosu.vela", reason="Vela is not installed")
+    path = tmp_path / "network.tflite"
+    path.write_bytes(_padded_pool())
+    assert npuscope.estimate(path, machine="ethos-u65-256", memory_mode=mode).total_ms > 0
+
+
+_OWN = """
+[System_Config.Base]
+core_clock=250e6
+axi0_port=Sram
+axi1_port=OffChipFlash
+Sram_clock_scale=0.5
+Sram_read_latency=16
+OffChipFlash_clock_scale=0.25
+OffChipFlash_ports_used=2
+OffChipFlash_burst_length=64
+
+[System_Config.My_Chip]
+inherit=System_Config.Base
+OffChipFlash_read_latency=40
+
+[Memory_Mode.All_In_Sram]
+const_mem_area=Axi0
+arena_mem_area=Axi0
+cache_mem_area=Axi0
+"""
+
+
+def test_a_configuration_of_the_user_is_read_and_given_to_vela(tmp_path: Path) -> None:
+    own = tmp_path / "own.ini"
+    own.write_text(_OWN)
+    names = {"system": "My_Chip", "memory_mode": "All_In_Sram", "config": own}
+    machine = load_machine("ethos-u55-128", **names)
+    assert (machine.clock_mhz, machine.constants, machine.arena) == (250.0, "sram", "sram")
+    assert machine.sram.bytes_per_cycle == 4.0 and machine.sram.read_latency_cycles == 16
+    external = (machine.external.bytes_per_cycle, machine.external.read_latency_cycles)
+    assert external == (4.0, 40) and machine.external.burst_bytes == 64
+    pytest.importorskip("ethosu.vela", reason="Vela is not installed")
+    path = tmp_path / "network.tflite"
+    path.write_bytes(_padded_pool())
+    for name in ("ethos-u55-128", "ethos-u85-256"):
+        profile = npuscope.estimate(
+            path,
+            machine=name,
+            vela_config=str(own),
+            system_config="Base",
+            memory_mode="Shared_Sram",
+        )
+        assert "250 MHz, Base" in profile.machine_words
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "error", "says"),
+    [
+        (_OWN, "My_Chp", UsageError, "unknown name 'My_Chp'"),
+        (_OWN.replace("0.25", "much"), "My_Chip", FileError, "expected a number as offchipflash_"),
+        (_OWN.replace("Config.Base\nOff", "Config.My_Chip\nOff"), "My_Chip", FileError, "inherit"),
+        (_OWN.replace("axi1_port=OffChipFlash", ""), "My_Chip", FileError, "axi1_port"),
+        ("not a file of Vela's", "My_Chip", FileError, "not a configuration file"),
+        (
+            _OWN.replace("My_Chip", "Ethos_U55_High_End_Embedded"),
+            "Ethos_U55_High_End_Embedded",
+            UsageError,
+            "is known with another",
+        ),
+    ],
+)
+def test_a_wrong_configuration_is_refused(
+    text: str, name: str, error: type[Exception], says: str, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.ini"
+    own.write_text(text)
+    with pytest.raises(error, match=says):
+        load_machine("ethos-u55-128", system=name, config=own)

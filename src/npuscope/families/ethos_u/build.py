@@ -185,6 +185,7 @@ def _machine(name: str, options: Mapping[str, Any]) -> EthosMachine:
         system=options.get("system_config") or "",
         memory_mode=options.get("memory_mode") or "",
         overrides=options.get("overrides"),
+        config=options.get("vela_config") or "",
     )
 
 

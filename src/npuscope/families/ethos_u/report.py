@@ -27,7 +27,18 @@ from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 _RULES, _REFUSALS = "npuscope.families.ethos_u.rules", "npuscope.families.ethos_u.refusals"
-_FIXED = ("name", "product", "description", "system", "memory_mode", "macs", "cores", "board")
+_FIXED = (
+    "name",
+    "product",
+    "description",
+    "system",
+    "memory_mode",
+    "macs",
+    "cores",
+    "board",
+    "in_vela",
+    "vela_lines",
+)
 
 
 def machine_report(name: str) -> Report:
