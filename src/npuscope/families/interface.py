@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from npuscope.advice.compare.model import Cause, Side
     from npuscope.advice.explanation import Explanation
+    from npuscope.advice.tune.space import Axis
     from npuscope.graph.model import Graph, Op
     from npuscope.options.kinds import Option
     from npuscope.profiling.model import EpochProfile, Profile
@@ -247,6 +248,13 @@ class Family:
 
         Options hold `inputs`, `seeds` and `model` too."""
         return None
+
+    def axes(self, options: Options, generations: Sequence[str]) -> Sequence[Axis]:
+        """What `tune` may choose for a network on its machine, beside edits and input sizes; the
+        first setting of each is what the user asked for. What was given is not varied."""
+        if generations:
+            raise self.lacks("tune --generations")
+        return ()
 
     def bench(self, path: Path, options: Options, data: Any) -> Any:
         """The Workbench on which `fix` tries edits; None: compile, time, advise and execute do."""

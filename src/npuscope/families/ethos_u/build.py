@@ -38,9 +38,12 @@ from npuscope.profiling.model import (
 )
 from npuscope.profiling.plain import plain_part, plain_profile
 from npuscope.program.model import EpochKind
+from npuscope.progress import progress
 from npuscope.sim.counters import Bound, EpochCounters
+from npuscope.structs import replace
 
 FAMILY = "ethos-u"
+VARIED_MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")  # those of Arm, without sizes
 
 
 class EthosBuild(Struct, frozen=True):
@@ -69,6 +72,14 @@ class OffloadTime(Struct, frozen=True):
     stream: StreamTime
 
 
+class ModeTrial(Struct, frozen=True):
+    """The same network, compiled and timed in another memory mode."""
+
+    mode: str
+    total_ms: float
+    sram_bytes: int
+
+
 class EthosRun(Struct, frozen=True):
     """The payload of a profile: what rules and reports look at."""
 
@@ -76,6 +87,7 @@ class EthosRun(Struct, frozen=True):
     offloads: tuple[OffloadTime, ...]
     parts: Mapping[int, tuple[KernelTime, ...]] = {}  # kernels by the number of their part
     reasons: Mapping[int, str] = {}  # why a part is on the CPU, by its number, where Vela said it
+    other_modes: tuple[ModeTrial, ...] = ()  # that were tried
 
     def origin(self, number: int, kernel: KernelTime) -> tuple[str, ...]:
         name = self.build.origins.get((number, kernel.kernel.place), "")
@@ -214,6 +226,26 @@ def _origins_beside(path: Path) -> dict[tuple[int, int], str]:
     if not path.stem.endswith("_vela") or not database.is_file():
         return {}
     return source_names(read_bytes(database, MODEL).decode(errors="replace"))
+
+
+def with_other_modes(
+    profile: Profile, source: str | Path | Graph, options: Mapping[str, Any]
+) -> Profile:
+    """The profile, with what the network takes in the other memory modes that Vela has for it."""
+    run: EthosRun = profile.payload
+    trials = []
+    for mode in VARIED_MODES:
+        if mode == run.build.machine.memory_mode:
+            continue
+        progress("trying %s", mode)
+        try:
+            other = timed(compiled(source, {**options, "memory_mode": mode}))
+        except NpuscopeError:  # Vela does not take it with these memories
+            continue
+        memory, machine = other.memory, other.payload.build.machine
+        weights = memory.weights_bytes if machine.constants == "sram" else 0
+        trials.append(ModeTrial(mode, other.total_ms, memory.internal_ram_bytes + weights))
+    return replace(profile, payload=replace(run, other_modes=tuple(trials)))
 
 
 # --- Time ---

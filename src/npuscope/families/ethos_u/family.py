@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from npuscope.advice.explanation import Explanation
     from npuscope.advice.fix.workbench import Workbench
+    from npuscope.advice.tune.space import Axis
     from npuscope.families.ethos_u.build import EthosBuild
     from npuscope.families.interface import Causes, Layers
     from npuscope.graph.model import Graph
@@ -146,6 +147,42 @@ class EthosU(Family):
         from npuscope.families.ethos_u.report import explained
 
         return explained(build, profile)
+
+    def explain(self, source: Source, options: Options) -> Explanation:
+        """With `trials`, and no memory mode that was asked for, the others are compiled too."""
+        from npuscope.families.ethos_u.build import with_other_modes
+
+        if options.get("model"):
+            raise self.lacks("explain --model")
+        build = self.compile(source, options)
+        profile = self.time(build)
+        if options.get("trials") and build.graph is not None and not options.get("memory_mode"):
+            profile = with_other_modes(profile, source, options)
+        return self.advise(build, profile)
+
+    def axes(self, options: Options, generations: Sequence[str]) -> tuple[Axis, ...]:
+        from npuscope.advice.tune.space import DEFAULT, Axis, AxisSetting
+        from npuscope.families.ethos_u.build import VARIED_MODES
+        from npuscope.families.ethos_u.machine import load_machine
+
+        axes = list(super().axes(options, generations))
+        if not options.get("memory_mode"):
+            usual = load_machine(str(options["machine"])).memory_mode
+            others = (
+                AxisSetting(
+                    mode,
+                    {"memory_mode": mode},
+                    ("--memory-mode", mode),
+                    weights_in_ram=mode == "Sram_Only",
+                )
+                for mode in VARIED_MODES
+                if mode != usual
+            )
+            axes.append(Axis("memory mode", (AxisSetting(DEFAULT), *others)))
+        if not options.get("optimise"):
+            size = AxisSetting("for size", {"optimise": "Size"}, ("--optimise", "Size"))
+            axes.append(Axis("optimise", (AxisSetting(DEFAULT), size)))
+        return tuple(axes)
 
     def causes(self, a: Profile, b: Profile) -> Causes | None:
         from npuscope.families.ethos_u.causes import causes_between
