@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from npuscope.advice.compare.model import Cause, Side
     from npuscope.advice.explanation import Explanation
     from npuscope.advice.tune.space import Axis
+    from npuscope.advice.what_if import Sensitivity
     from npuscope.graph.model import Graph, Op
     from npuscope.options.kinds import Option
     from npuscope.profiling.model import EpochProfile, Profile
@@ -248,6 +249,18 @@ class Family:
 
         Options hold `inputs`, `seeds` and `model` too."""
         return None
+
+    def together(self, sources: Sequence[Source], options: Options) -> Any:
+        """`estimate --together`: the plan of several networks in one application."""
+        raise self.lacks("estimate --together")
+
+    def sensitivity(self, source: Source, options: Options) -> tuple[Sensitivity, ...]:
+        """Values of the machine that save time when they are a tenth better."""
+        raise self.lacks("estimate --sensitivity")
+
+    def part_lines(self, profile: Profile, part: EpochProfile) -> list[str]:
+        """`profile --full`: all that is known of a part, below its line."""
+        raise self.lacks("profile --full")
 
     def axes(self, options: Options, generations: Sequence[str]) -> Sequence[Axis]:
         """What `tune` may choose for a network on its machine, beside edits and input sizes; the

@@ -11,12 +11,14 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.bounded_file import MODEL, read_bytes
+from npuscope.building import ReadOptions, read_graph
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
 from npuscope.families.ethos_u.debug_database import source_names, source_ops
 from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.known_error import known_error
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
+from npuscope.families.ethos_u.marks import program_in
 from npuscope.families.ethos_u.network import operator_graph
 from npuscope.families.ethos_u.timing import KernelLimit, KernelTime, StreamTime, time_stream
 from npuscope.families.ethos_u.vela import VelaOptions, run_vela
@@ -98,8 +100,11 @@ class EthosRun(Struct, frozen=True):
 
 
 def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBuild:
-    if isinstance(source, Graph):
-        return _compiled(source, Path(f"{source.name}.tflite"), b"", options)
+    if isinstance(source, Graph) or options.get("as_int8"):
+        stand_in: ReadOptions = {"as_int8": bool(options.get("as_int8"))}
+        graph = read_graph(source, {**stand_in, "shapes": options.get("shapes") or {}})
+        path = Path(f"{graph.name}.tflite" if isinstance(source, Graph) else source)
+        return _compiled(graph, path, b"", options)
     path = Path(source)
     return compile_bytes(path, read_bytes(path, MODEL), options)
 
@@ -120,7 +125,7 @@ def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosB
 
 def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
     """Vela reads TFLite: another source is written in that format first."""
-    machine = _machine(str(options["machine"]), options)
+    machine = machine_of(str(options["machine"]), options)
     _refuse_floats(graph, path)
     file = TfliteSource(data) if is_tflite(data) else written_tflite(graph)
     output = run_vela(
@@ -191,7 +196,7 @@ def written_tflite(graph: Graph) -> TfliteSource:
     return TfliteSource(file.data, tuple(origin[0] if origin else "" for origin in file.origins))
 
 
-def _machine(name: str, options: Mapping[str, Any]) -> EthosMachine:
+def machine_of(name: str, options: Mapping[str, Any]) -> EthosMachine:
     return load_machine(
         name,
         system=options.get("system_config") or "",
@@ -202,7 +207,8 @@ def _machine(name: str, options: Mapping[str, Any]) -> EthosMachine:
 
 
 def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
-    """A file that Vela wrote, for the machine that its stream names."""
+    """A file that Vela wrote, or the one in a folder, for the machine that its stream names."""
+    path = program_in(path) or path
     data = read_bytes(path, MODEL)
     file = read_program(data)
     configuration = next(iter(file.offloads.values())).stream.configuration
@@ -212,7 +218,7 @@ def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
     return EthosBuild(
         file,
         data,
-        _machine(name, options),
+        machine_of(name, options),
         path.name,
         md5,
         origins=_origins_beside(path),
@@ -424,7 +430,7 @@ def _memory(build: EthosBuild) -> MemoryUse:
 
 
 def _notes(build: EthosBuild) -> tuple[str, ...]:
-    notes = []
+    notes = [] if build.graph is None else list(build.graph.notes)
     if build.asked:
         notes.append(
             f"Vela compiled this file for {build.machine.name}, not for {build.asked}: for that "

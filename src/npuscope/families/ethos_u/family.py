@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from npuscope.advice.explanation import Explanation
     from npuscope.advice.fix.workbench import Workbench
     from npuscope.advice.tune.space import Axis
+    from npuscope.advice.what_if import Sensitivity
     from npuscope.families.ethos_u.build import EthosBuild
     from npuscope.families.interface import Causes, Layers
     from npuscope.graph.model import Graph
-    from npuscope.profiling.model import Profile
+    from npuscope.profiling.model import EpochProfile, Profile
     from npuscope.rulebook.finding import Finding
 
 _FILES = "npuscope.families.ethos_u.files"
@@ -34,7 +35,11 @@ class EthosU(Family):
         file("vela", "the command of Vela, where it is not installed beside npuscope"),
         file("vela_config", "Vela's configuration file, for other system configurations"),
     )
-    understands: ClassVar[frozenset[str] | None] = frozenset({"model"})
+    understands: ClassVar[frozenset[str] | None] = frozenset({"model", "as_int8", "sensitivity"})
+    instead = (
+        "compile, estimate, profile, explain, fix, tune, quantize, validate and compare take them; "
+        "the files that compile -o writes go to the tools of the board's maker"
+    )
     rules = ("npuscope.families.ethos_u.rules", "npuscope.families.ethos_u.refusals")
 
     # --- Machines ---
@@ -91,9 +96,9 @@ class EthosU(Family):
         )
 
     def recognises(self, path: Path) -> bool:
-        from npuscope.families.ethos_u.marks import is_program
+        from npuscope.families.ethos_u.marks import program_in
 
-        return is_program(path)
+        return program_in(path) is not None
 
     def read(self, path: Path, options: Options) -> Profile:
         from npuscope.families.ethos_u.build import read_build
@@ -159,6 +164,16 @@ class EthosU(Family):
         if options.get("trials") and build.graph is not None and not options.get("memory_mode"):
             profile = with_other_modes(profile, source, options)
         return self.advise(build, profile)
+
+    def sensitivity(self, source: Source, options: Options) -> tuple[Sensitivity, ...]:
+        from npuscope.families.ethos_u.report import sensitivities
+
+        return sensitivities(self.compile(source, options), options)
+
+    def part_lines(self, profile: Profile, part: EpochProfile) -> list[str]:
+        from npuscope.families.ethos_u.report import kernel_lines
+
+        return kernel_lines(profile, part)
 
     def axes(self, options: Options, generations: Sequence[str]) -> tuple[Axis, ...]:
         from npuscope.advice.tune.space import DEFAULT, Axis, AxisSetting

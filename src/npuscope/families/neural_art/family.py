@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from npuscope.advice.explanation import Explanation
     from npuscope.advice.fix.program_bench import ProgramBench
     from npuscope.advice.tune.space import Axis
+    from npuscope.advice.what_if import Sensitivity
+    from npuscope.application.plan import Plan
     from npuscope.building import Build
     from npuscope.profiling.model import Profile
     from npuscope.profiling.validate import Validation
@@ -115,6 +117,16 @@ class NeuralArt(Family):
         from npuscope.families.neural_art.validation import validate_program
 
         return validate_program(source, options)
+
+    def together(self, sources: Sequence[Source], options: Options) -> Plan:
+        from npuscope.application.plan import plan_together
+
+        return plan_together(sources, options)  # type: ignore[arg-type]
+
+    def sensitivity(self, source: Source, options: Options) -> tuple[Sensitivity, ...]:
+        from npuscope.advice.what_if import sensitivity
+
+        return sensitivity(self.compile(source, options))
 
     def axes(self, options: Options, generations: Sequence[str]) -> Sequence[Axis]:
         from npuscope.advice.tune.space import build_axes
