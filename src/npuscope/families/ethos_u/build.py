@@ -45,6 +45,11 @@ from npuscope.sim.counters import Bound, EpochCounters
 from npuscope.structs import replace
 
 FAMILY = "ethos-u"
+_HOST = "start of the inference on the host, assumed"
+_WITHOUT_HOST = (
+    "the time is that of the NPU and of operators on the CPU, without what the host and its driver "
+    "take to start an inference (--set host_ms=MS adds it)"
+)
 VARIED_MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")  # those of Arm, without sizes
 
 
@@ -276,13 +281,17 @@ def timed(build: EthosBuild) -> Profile:
             kernels[part.index] = group
             parts.append(part)
     parts += _runtime_parts(build, len(build.file.model.ops), len(parts))
+    if build.machine.host_ms:
+        parts.append(plain_part(len(parts), _HOST, build.machine.host_ms, kind=EpochKind.SW))
     run = EthosRun(build, tuple(offloads), kernels, reasons)
-    machine, total = build.machine, sum(part.ms for part in parts)
+    machine = build.machine
+    # What is assumed has no error that is known.
+    low, high = known_error(machine).interval(sum(part.ms for part in parts) - machine.host_ms)
     return plain_profile(
         _model_info(build, run),
         MachineInfo(machine.name, "", False, machine.cpu_mhz, machine.clock_mhz),
         parts,
-        interval_ms=known_error(machine).interval(total),
+        interval_ms=(low + machine.host_ms, high + machine.host_ms),
         model_error=known_error(machine).words,
         memory=_memory(build),
         fit=Fit(machine.constants == "sram", machine.arena == "sram", True, "as Vela placed it"),
@@ -431,6 +440,8 @@ def _memory(build: EthosBuild) -> MemoryUse:
 
 def _notes(build: EthosBuild) -> tuple[str, ...]:
     notes = [] if build.graph is None else list(build.graph.notes)
+    if not build.machine.host_ms:
+        notes.append(_WITHOUT_HOST)
     if build.asked:
         notes.append(
             f"Vela compiled this file for {build.machine.name}, not for {build.asked}: for that "
@@ -448,7 +459,7 @@ def _figures(build: EthosBuild, run: EthosRun, parts: list[EpochProfile]) -> dic
     """What only this family counts, by the names that limits take."""
     figures = {
         "npu_cycles": round(sum(one.stream.cycles for one in run.offloads)),
-        "cpu_operators": sum(part.kind is EpochKind.SW for part in parts),
+        "cpu_operators": sum(part.kind is EpochKind.SW and part.name != _HOST for part in parts),
         "command_streams": len(run.offloads),
     }
     for writes, word in ((False, "read"), (True, "write")):

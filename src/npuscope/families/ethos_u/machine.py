@@ -70,6 +70,7 @@ class EthosMachine(Struct, frozen=True):
     cpu_mhz: Mhz
     output_rates: OutputRates
     table_rate: Rate
+    host_ms: Annotated[float, Range(0, 1e6)]  # assumed, to start an inference on the host
     clock_mhz: Mhz
     sram: MemoryPort
     external: MemoryPort
