@@ -17,7 +17,6 @@ from npuscope.errors import FileError
 from npuscope.installed import needs
 from npuscope.text import safe_terminal
 
-
 _SHOWN = 40  # characters of a label in a message
 _MOST_DIGITS = 9  # of the place of an output
 

@@ -28,13 +28,11 @@ from npuscope.advice.tune.space import (
     Axis,
     Point,
     TuneSpace,
-    build_axes,
     edit_axis,
     machine_axis,
     size_axis,
 )
 from npuscope.advice.tune.variants import Variants
-from npuscope.building import machine_for
 from npuscope.errors import ModelError, NpuscopeError, UsageError
 from npuscope.families.registry import families, family_of
 from npuscope.files.load import load_model
@@ -219,11 +217,10 @@ class _Answers:
 
 def _space(options: Mapping[str, Any], request: TuneRequest, variants: Variants) -> TuneSpace:
     axes: list[Axis] = []
-    plain: Any = options
     if request.machines:
         axes.append(machine_axis(request.machines))
-    elif family_of(options.get("machine")).house_machines:
-        axes += build_axes(machine_for(plain), options, request.generations)
+    else:
+        axes += family_of(options.get("machine")).axes(options, request.generations)
     if request.sizes:
         axes.append(size_axis(load_model(variants.path, options.get("shapes")), request.sizes))
     offers = variants.offered(FixChoice(lossy=request.lossy))
