@@ -13,9 +13,12 @@ from msgspec import Struct
 
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.setups.work import Column, NetworkWork
-from npuscope.shown import counted
+from npuscope.shown import counted, significant
 
 MODEL_ERROR = "the range holds 80 % of published runs of other networks"
+
+
+_LEAST_MS = 5e-4  # of a part that is worth a word
 
 
 class SetupLimit(StrEnum):
@@ -75,6 +78,13 @@ class SetupPrediction(Struct, frozen=True):
     @property
     def limit(self) -> SetupLimit:
         return max(self.parts_ms, key=self.parts_ms.__getitem__)
+
+    @property
+    def limit_words(self) -> str:
+        """The limit, and what all parts take."""
+        parts = (f"{limit} {significant(ms, 4)} ms" for limit, ms in self.parts_ms.items()
+                 if ms >= _LEAST_MS)  # fmt: skip
+        return f"{self.limit}: {', '.join(parts)}"
 
     @property
     def ddr_gb_per_s(self) -> float:
@@ -233,6 +243,13 @@ def _ddr_bytes(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> tup
     tight = ~outside & (held * batch > costs.room_bytes)
     rounds = np.ceil(held * batch / costs.room_bytes) - 1
     again = np.minimum(weights * rounds, activations * batch)[tight].sum()
-    stay = weights.sum() / setup.all_cores <= costs.resident_bytes
+    stay = weights_stay(work, machine, setup)
     states = work.state_bytes * batch
     return float((0.0 if stay else weights.sum()) + again) + states, spilled
+
+
+def weights_stay(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> bool:
+    """Whether the cores keep their weights in VTCM from run to run."""
+    stored = np.where(work.packed, machine.setups.mxfp6_ratio, 1.0) if setup.mxfp6 else 1.0
+    held = float((work.weights * stored).sum()) / setup.all_cores
+    return held <= machine.setups.resident_bytes
