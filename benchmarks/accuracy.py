@@ -29,7 +29,6 @@ import csv
 import hashlib
 import json
 import math
-import shlex
 import sys
 import urllib.request
 from collections import Counter
@@ -42,6 +41,7 @@ from typing import Any, cast
 
 import msgspec
 import numpy as np
+from moved import options_of
 
 from npuscope.building import Options, build
 from npuscope.compiler.pipeline import compile_graph
@@ -271,20 +271,6 @@ def _row(line: dict[str, str], models: Path, way: str) -> Row:
 @lru_cache(maxsize=1)
 def _known_files() -> list[dict[str, str]]:
     return _lines(PUBLISHED / "models.csv")
-
-
-def options_of(way: str) -> dict[str, Any]:
-    """The options of a row, as `npuscope.estimate` takes them."""
-    words = shlex.split(way)
-    options: dict[str, Any] = {}
-    while words:
-        name = words.pop(0).removeprefix("--")
-        if words and not words[0].startswith("--"):
-            word = words.pop(0)
-            options[name.replace("-", "_")] = float(word) if name.endswith("-mhz") else word
-        else:
-            options[name.removeprefix("no-").replace("-", "_")] = not name.startswith("no-")
-    return options
 
 
 def as_measured(row: Row, graph: Graph) -> Graph:
@@ -571,7 +557,9 @@ def _known_widths(of: interval.Contents, parts: dict[str, ranges.Sides]) -> tupl
     widths = [(1.0, whole)]
     # Layers unlike measured ones: these were measured.
     names = [name for name in interval.PARTS if name != "unlike"]
-    widths += [(getattr(of, n), interval.STATED.get(n) or parts.get(n) or (0, 0)) for n in names]
+    none = ranges.Sides(0.0, 0.0)
+    stated = {name: interval.STATED.get(name) or parts.get(name) or none for name in names}
+    widths += [(getattr(of, name), width) for name, width in stated.items()]
     faster, slower = (sum(share * width[side] for share, width in widths) for side in (0, 1))
     return faster, slower
 
@@ -742,7 +730,8 @@ def _page(found: dict[str, list[Row]]) -> str:
 def _sections(found: dict[str, list[Row]], columns: dict[str, str]) -> Iterator[str]:
     for version, rows in found.items():
         done = _done(rows)
-        yield f"\n## Published with {version}\n\n{len(done)} of {len(rows)} rows are predicted."
+        title = f"Published with {version}" if version in GENERATIONS else f"Others: {version}"
+        yield f"\n## {title}\n\n{len(done)} of {len(rows)} rows are predicted."
         skipped = [(row["file"], row["skipped"]) for row in rows if "skipped" in row]
         yield from _table(("not predicted", "reason"), skipped) if skipped else ()
         yield "\n### Families left out"
@@ -844,6 +833,8 @@ def _by(key: str, rows: list[Row]) -> Iterator[Cells]:
 def _cause(rows: list[Row]) -> str:
     if mean(abs(row["error"]) for row in rows) <= LARGE_ERROR:
         return ""
+    if mean(bool(row["other_export"]) for row in rows) > 0.5:
+        return "another export was measured (D)"
     version, file = rows[0]["stedgeai"], rows[0]["file"]
     found = (
         text for known, start, text in CAUSES if version in known.split() and file.startswith(start)

@@ -75,14 +75,14 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    data = ROOT.parent / "shared" / "data"
+    models = ROOT.parent / "shared" / "data" / "models"
     parser.add_argument("--before", help="a commit, or a file that --save wrote")
-    parser.add_argument("--models", type=Path, default=data / "models", help="folder of models")
+    parser.add_argument("--models", type=Path, default=models, help="folder of models")
     parser.add_argument(
         "--measured",
         type=Path,
-        default=data / "measured",
-        help="folder of published_latency.csv and three_clocks.csv",
+        default=ROOT / "benchmarks" / "published",
+        help="folder of latency.csv and boards.csv, if not the tables of the repository",
     )
     parser.add_argument("--only", default="", help="only models with this in their name")
     parser.add_argument(
@@ -107,10 +107,10 @@ def _arguments() -> argparse.Namespace:
 def _published(measured: Path) -> Published:
     """By file and options: one published measurement each."""
     rows: Published = {}
-    for line in _lines(measured / "published_latency.csv"):
+    for line in _lines(measured / "latency.csv"):
         generation = ".".join(line["stedgeai"].split(".")[:2])
         rows[line["file"], f"--generation {generation}"] = line
-    for line in _lines(measured / "three_clocks.csv"):
+    for line in _lines(measured / "boards.csv"):
         rows[line["file"], line["options"]] = line
     return rows
 
@@ -173,7 +173,8 @@ def _rows_of(
     kept = KEPT / f"{commit}.json"
     rows: list[Row] = json.loads(kept.read_text())["rows"] if commit and kept.exists() else []
     sums = {name: _md5(options.models / name) for name in {name for name, _ in jobs}}
-    known = {(row["file"], row["options"]): row for row in rows if row["md5"] == _sum(sums, row)}
+    same = (row for row in rows if sums.get(row["file"], row["md5"]) == row["md5"])
+    known = {(row["file"], row["options"]): row for row in same}
     missing = [job for job in jobs if job not in known]
     if missing:
         for row in _estimated(tree, missing, options):
@@ -185,10 +186,6 @@ def _rows_of(
         part.write_text(json.dumps(state, indent=1) + "\n")
         part.replace(kept)
     return state | {"rows": [known[job] for job in jobs]}
-
-
-def _sum(sums: dict[str, str], row: Row) -> str:
-    return sums.get(row["file"], row["md5"])
 
 
 def _md5(path: Path) -> str:
@@ -230,14 +227,10 @@ def _work(models: Path) -> int:
     estimate: Any = npuscope.estimate  # of another commit: its options may be others
 
     for name, way in json.load(sys.stdin):
-        words = shlex.split(way)
-        keys = [word.removeprefix("--").replace("-", "_") for word in words[::2]]
-        texts = zip(keys, words[1::2], strict=True)
-        values = [float(text) if key.endswith("_mhz") else text for key, text in texts]
         started = perf_counter()
         row: Row = {"file": name, "options": way}
         try:
-            found = estimate(models / name, **dict(zip(keys, values, strict=True)))
+            found = estimate(models / name, **options_of(way))
         except Exception as error:  # the other models are estimated all the same
             row["error"] = getattr(error, "message", f"{type(error).__name__}: {error}")
         else:
@@ -245,6 +238,20 @@ def _work(models: Path) -> int:
         row["seconds"] = round(perf_counter() - started, 2)
         print(json.dumps(row), flush=True)
     return 0
+
+
+def options_of(way: str) -> dict[str, Any]:
+    """The options of a command line, as `npuscope.estimate` takes them."""
+    words = shlex.split(way)
+    options: dict[str, Any] = {}
+    while words:
+        name = words.pop(0).removeprefix("--")
+        if words and not words[0].startswith("--"):
+            word = words.pop(0)
+            options[name.replace("-", "_")] = float(word) if name.endswith("-mhz") else word
+        else:
+            options[name.removeprefix("no-").replace("-", "_")] = not name.startswith("no-")
+    return options
 
 
 def _facts(found: Any) -> Row:
@@ -335,7 +342,7 @@ def _errors(before: list[Row], after: list[Row], published: Published) -> Iterat
         key = now["file"], now["options"]
         pair = old.get(key, now), now
         if key in published and not any("error" in row for row in pair):
-            name = "three clocks" if "mhz" in key[1] else key[1].removeprefix("--")
+            name = published[key].get("set") or key[1].removeprefix("--")
             groups.setdefault(name, []).append((*pair, published[key]))
     for name, rows in groups.items():
         errors = [
@@ -346,7 +353,7 @@ def _errors(before: list[Row], after: list[Row], published: Published) -> Iterat
             sum(
                 all(abs(row[side][n] - float(row[2][n])) < RAM_ROUNDING_KIB for n in SIZES[:2])
                 for row in rows
-                if row[2][SIZES[0]] and row[2][SIZES[1]]
+                if row[2].get(SIZES[0]) and row[2].get(SIZES[1])
             )
             for side in (0, 1)
         ]
@@ -359,11 +366,11 @@ def _errors(before: list[Row], after: list[Row], published: Published) -> Iterat
 def _cells(move: Row) -> tuple[object, ...]:
     was, now, published = move["before"], move["after"], move.get("published", {})
     # The whole options of a measurement are in its table; here the clocks tell them apart.
-    words = shlex.split(move["options"])
-    values = dict(zip(words[::2], words[1::2], strict=True))
-    clocks = [values[key] for key in ("--mcu-mhz", "--npu-mhz") if key in values]
-    way = values.get("--generation") or values.get("--machine", "")
+    values = options_of(move["options"])
+    clocks = [f"{values[key]:g}" for key in ("mcu_mhz", "npu_mhz") if key in values]
+    way = values.get("generation") or values.get("machine", "")
     way += f" at {'/'.join(clocks)} MHz" if clocks else ""
+    way += "" if values.get("epoch_controller", True) else ", no controller"
     head = (move["verdict"], move["file"], way)
     if "error" in was or "error" in now:
         return *head, now.get("error") or f"{now['ms']:.3f}", "", "", "", ""

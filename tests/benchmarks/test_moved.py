@@ -59,9 +59,9 @@ def test_a_move_is_judged_by_the_published_figure(
 ) -> None:
     now = json.loads((folder / "now.json").read_text())["rows"][0]
     line = f"net.tflite,4.0.0,{now['ms'] * times},,,"
-    (folder / "published_latency.csv").write_text(f"{HEAD}\n{line}\n")
+    (folder / "latency.csv").write_text(f"{HEAD}\n{line}\n")
     done = run(folder, "--before", with_row(folder, ms=now["ms"] * 2))
-    (folder / "published_latency.csv").unlink()
+    (folder / "latency.csv").unlink()
     assert done.returncode == code, done.stderr
     assert [move["verdict"] for move in moves(folder)] == [verdict]
     assert f"| {verdict}" in done.stdout
