@@ -74,7 +74,6 @@ def explained(build: EthosBuild, profile: Profile) -> Explanation:
         findings += findings_of(_RULES, RuleKind.LINT, build.graph, build.machine.name)
     lines = (
         f"model    {safe_terminal(build.name)}",
-        f"machine  {profile.machine_words}",
         *(f"note     {note}" for note in profile.notes),
     )
     return explanation(_answer(profile, run, build.machine), profile, findings, lines)

@@ -78,7 +78,7 @@ class CoreBuild(Struct, frozen=True):
     @property
     def machine_words(self) -> str:
         cores = f"{self.program.layout.cores} of {self.machine.cores.count} cores"
-        return f"{self.machine.name}, {cores}, batch {self.batch}"
+        return f"{cores}, batch {self.batch}"
 
 
 class CoreInference(Struct, frozen=True):
@@ -125,7 +125,7 @@ def inference(build: CoreBuild) -> Profile:
     tables = opstats_of(result.stats[0])
     ways = levers(build.work, build.program.layout.cores, build.machine)
     halves = scaling(build.graph, build.program, build.machine)
-    timing, mhz = build.prediction, build.machine.clocks.core_mhz
+    timing = build.prediction
     run = CoreInference(build, result, tables, timing, ways, halves)
     low, high = timing.interval
     metrics = perf_metrics(build.program)
@@ -142,7 +142,7 @@ def inference(build: CoreBuild) -> Profile:
             metrics.macs,
             build.graph.parameters(),
         ),
-        MachineInfo(build.machine.name, "", False, mhz, mhz),
+        core_machine_info(build.machine),
         [
             plain_part(number, row.node, (row.end_uc - row.start_uc) * _MS, origin=row.origin)
             for number, row in enumerate(tables.nodes)
@@ -159,6 +159,13 @@ def inference(build: CoreBuild) -> Profile:
         batch=build.batch,
         figures=core_figures(tables.ddr_bytes, dict(tables.verdict.shares), run.findings),
         payload=run,
+    )
+
+
+def core_machine_info(machine: CoreMachine) -> MachineInfo:
+    mhz = machine.clocks.core_mhz
+    return MachineInfo(
+        machine.name, "", False, mhz, mhz, chip=machine.chip, compiler="npuscope's own compiler"
     )
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from npuscope.advice.network_row import stored_row
-from npuscope.advice.sweep.runs import configuration_name
+from npuscope.advice.sweep.runs import configuration_name, machines_of
 from npuscope.advice.sweep.summary import Summary, short_names
 from npuscope.report.figures import DASH, count, ms, size
 from npuscope.report.html.cloud import EXTERNAL, INTERNAL, MS, WEIGHTS, CloudPoint, cloud
@@ -50,6 +50,7 @@ def sweep_page(summary: Summary, store: str) -> str:
             "version": __version__,
             "title": store,
             "answer": outcome(summary),
+            "machine": machines_of(summary.rows),
             "sure": _SURE,
             "figures": _figures(summary),
             "cloud": cloud(
