@@ -302,6 +302,8 @@ class Machine(ShownRecord, frozen=True):
     core_caches: CoreCaches | None = None
     peak_gops: Timed[Rate] = 0.0  # as its maker states it; 0 where nobody does
     assumed: tuple[str, ...] = ("flash", "psram")  # set-ups of a board that nobody stated
+    chip: str = ""  # as its maker calls it
+    board: str = ""  # that a user named
 
     def memory(self, name: str) -> MemoryPool:
         return next(pool for pool in self.pools if pool.name == name)

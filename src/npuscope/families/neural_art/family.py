@@ -68,9 +68,9 @@ class NeuralArt(Family):
         return build(source, self.understood(options, BUILDING))  # type: ignore[arg-type]
 
     def time(self, build: Build) -> Profile:
-        from npuscope.profiling.run import estimate
+        from npuscope.building import predicted
 
-        return estimate(build.program, build.machine, build.graph)
+        return predicted(build)
 
     def recognises(self, path: Path) -> bool:
         from npuscope.building import is_program
@@ -113,7 +113,8 @@ class NeuralArt(Family):
         network = self.compile(source, options)
         batch = options.get("batch", 1)
         run = profile(network.program, network.machine, network.graph, batch=batch)
-        return replace(run, device=simulated_part(network.program, network.machine, batch))
+        device = simulated_part(network.program, network.machine, batch)
+        return replace(run, device=device, stops=network.stops)
 
     def side(self, source: Source, options: Options) -> Side:
         from npuscope.advice.compare.sides import neural_art_side
@@ -169,7 +170,7 @@ class NeuralArt(Family):
         if options.get("batch"):
             parts, batch = (network.program, network.machine), options["batch"]
             run = profile(*parts, network.graph, batch=batch)
-            run = replace(run, device=simulated_part(*parts, batch))
+            run = replace(run, device=simulated_part(*parts, batch), stops=network.stops)
         else:
             run = self.time(network)
         trials = trials_of(source, plain, network, run) if options.get("trials") else None
