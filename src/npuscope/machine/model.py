@@ -252,7 +252,6 @@ class Generation(Struct, frozen=True):
     saturation_safe_shift: Mapped[bool]
     per_channel_both_stages: Mapped[bool]
     quantize_across_reshape: Mapped[bool]
-    one_position_passes: Mapped[Count]
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
