@@ -143,8 +143,12 @@ def report(
 ) -> ProfileReport:
     """A saved run as it is, a device's counters by block, or our simulation, which alone looks
     inside of a blob."""
+    from npuscope.advice.compare.sides import is_log, log_path
+
     if batch is not None and batch < 1:
         raise UsageError(f"expected at least 1 inference, found {batch}", where="--batch")
+    if isinstance(source, str | Path) and connect == "simulated" and is_log(source):
+        source, connect = None, f"log:{log_path(source)}"
     if source is not None and cfile:
         raise UsageError("SOURCE and --cfile both name the build", hint="give one of them")
     source = source or cfile

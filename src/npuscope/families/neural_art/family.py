@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from npuscope.errors import FileError, UsageError
 from npuscope.families.interface import Family, Format, Options, Report, Source
 from npuscope.options.rows import BUILDING
 from npuscope.structs import replace
@@ -86,7 +87,7 @@ class NeuralArt(Family):
         return Compilation(build.program, files, notes, build.graph)
 
     def estimate(self, source: Source, options: Options) -> Profile:
-        return self.time(self.compile(source, options))
+        return kept(source, options) or self.time(self.compile(source, options))
 
     def execute(self, build: Build, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         from npuscope.families.neural_art.validation import executed
@@ -96,10 +97,13 @@ class NeuralArt(Family):
     # --- What verbs make of it ---
 
     def profile(self, source: Source, options: Options) -> Profile:
-        """Simulated, `batch` times."""
+        """Simulated, `batch` times; a run that a file keeps is read."""
         from npuscope.profiling.measure import simulated_part
         from npuscope.profiling.run import profile
 
+        run = kept(source, options)
+        if run is not None:
+            return run
         network = self.compile(source, options)
         batch = options.get("batch", 1)
         run = profile(network.program, network.machine, network.graph, batch=batch)
@@ -127,7 +131,8 @@ class NeuralArt(Family):
 
     def explain(self, source: Source, options: Options) -> Explanation:
         """With `trials` changes are compiled and timed; with a `batch` it is run, not estimated;
-        `model` is what a program was compiled from."""
+        `model` is what a program was compiled from. A run that a file keeps is explained by the
+        rules if the model is given."""
         from npuscope.advice.compare.sides import with_model
         from npuscope.advice.explain import explain
         from npuscope.advice.fix.trials import trials_of
@@ -138,6 +143,8 @@ class NeuralArt(Family):
 
         plain: Building = self.understood(options, BUILDING)  # type: ignore[assignment]
         model = options.get("model")
+        if is_kept(source):
+            return explain_kept(source, model, plain)
         network = build(source, {**plain, "compiled_from": model or plain.get("compiled_from")})
         network = with_model(network, source, model, plain)
         if options.get("batch"):
@@ -165,6 +172,81 @@ class NeuralArt(Family):
 
 
 FAMILY = NeuralArt()
+
+
+def is_kept(source: Source) -> bool:
+    """True for a file that keeps a run: a saved profile, a result, a log or report of a board."""
+    from npuscope.advice.compare.sides import PROFILE_SCHEMAS, is_log, result_schema
+    from npuscope.graph.model import Graph
+    from npuscope.profiling.saved import is_saved_profile
+
+    if isinstance(source, Graph) or Path(source).suffix.lower() in (".tflite", ".onnx"):
+        return False
+    return is_log(source) or is_saved_profile(source) or result_schema(source) in PROFILE_SCHEMAS
+
+
+def kept(source: Source, options: Options) -> Profile | None:
+    """The run that a file keeps, as it is: options that would change it are refused."""
+    if not is_kept(source):
+        return None
+    from npuscope.advice.compare.sides import kept_run
+
+    refuse_changes(options)
+    return kept_run(source)
+
+
+def refuse_changes(options: Options) -> None:
+    given = [name for name in BUILDING if name != "machine" and options.get(name)]
+    if given:
+        flag = BUILDING[given[0]].spellings[0]
+        raise UsageError(
+            "cannot change a run that a file keeps",
+            where=flag,
+            hint="give the model or the build that ran",
+        )
+
+
+def explain_kept(source: Source, model: str | Path | None, options: Options) -> Explanation:
+    """What left the NPU in a run that a file keeps, with the findings that it keeps; a log is
+    explained by the rules if the `model`, or the build, is given that ran."""
+    from npuscope.advice.compare.sides import is_log, open_log, open_side, result_schema
+    from npuscope.advice.explain import explain
+    from npuscope.advice.explanation import Explanation, explanation
+    from npuscope.building import Build
+    from npuscope.program.model import EpochKind
+    from npuscope.rulebook.finding import read_findings
+    from npuscope.shown import counted, significant
+
+    if model is not None and is_log(source):
+        ran = open_side(model, options)  # type: ignore[arg-type]
+        side = open_log(source, options, ran)  # type: ignore[arg-type]
+        if side.program is None or side.machine is None:
+            raise FileError(
+                "the epochs of this log are not those of the model's program",
+                where=str(source),
+                hint="give the folder that the vendor's compiler wrote as --model, or the "
+                "options by which the program on the board was compiled",
+            )
+        build = Build(side.graph or ran.graph, side.machine, side.program)
+        return explain(build, side.profile, file_findings(model, side.machine))
+    if model is not None:
+        raise UsageError("explains a log; other runs keep their findings", where="--model")
+    run = kept(source, options)
+    assert run is not None
+    epochs, took = counted(len(run.epochs), "epoch"), significant(run.total_ms, 3)
+    away = [epoch for epoch in run.epochs if epoch.kind is not EpochKind.HW]
+    lost = significant(sum(epoch.ms for epoch in away), 3)
+    answer = f"{len(away)} of {epochs} ran outside the NPU and took {lost} of {took} ms"
+    if not away:
+        answer = f"no epoch left the NPU: {epochs} in {took} ms"
+    findings = read_findings(Path(source)) if result_schema(source) else ()
+    if findings:
+        return explanation(answer, run, findings)
+    if away and is_log(source):
+        answer += "; --model MODEL or --model FOLDER of the build tells why"
+    elif away:
+        answer += "; explain the model to learn why"
+    return Explanation(answer, run, (), ())
 
 
 def file_findings(source: Source, machine: object) -> tuple[Finding, ...]:
