@@ -205,9 +205,10 @@ static void describe(validation_network *network, loaded_t *with, const char *re
   *network = (validation_network){
       .name = with->name,
       .signature = with->signature,
-      .compiled = "",
+      .compiled = NPUSCOPE_BUILT,
       .runtime = with->runtime,
       .runtime_version = info.rt_version,
+      .tool_version = NPUSCOPE_TOOL_VERSION,
       .nodes = nodes_of(&with->instance),
       .inputs = buffers_inputs(&with->instance),
       .outputs = buffers_outputs(&with->instance),

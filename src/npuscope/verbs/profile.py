@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.clock import now
+from npuscope.clock import compile_time, now
 from npuscope.collector import without_collector
 from npuscope.errors import UsageError
 from npuscope.families.registry import family_for
@@ -198,9 +198,13 @@ def with_session(profile: Profile, connect: str, dated: bool) -> Profile:
     Python is the same whenever it is made."""
     if profile.device is None:
         return profile
-    session = profile.device.session or connect
-    created = profile.device.created or (now() if dated else "")
-    return replace(profile, device=replace(profile.device, session=session, created=created))
+    device = profile.device
+    changes = {"session": device.session or connect}
+    if dated:
+        changes["created"] = device.created or now()
+    if dated and connect == "simulated":  # compiled on the way
+        changes["compile_datetime"] = device.compile_datetime or compile_time()
+    return replace(profile, device=replace(device, **changes))
 
 
 @without_collector()
