@@ -10,6 +10,14 @@
 #include "npuscope_npu.h"
 #include "npuscope_platform.h"
 
+/* What built this firmware, and when; the emulated board states both. */
+#ifndef NPUSCOPE_BUILT
+#define NPUSCOPE_BUILT ""
+#endif
+#ifndef NPUSCOPE_TOOL_VERSION
+#define NPUSCOPE_TOOL_VERSION 0u
+#endif
+
 #define TEXT_BYTES 64u
 #define MOST_NODE_TENSORS 16u
 #define USER_ALIGN 32u
