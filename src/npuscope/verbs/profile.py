@@ -22,6 +22,7 @@ from npuscope.options.rows import (
     VERBOSITY,
 )
 from npuscope.structs import replace
+from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ def report(
     if source is None and not as_board:
         raise UsageError("no source given", hint="give a model, a build folder or --connect")
     from npuscope.profiling.saved import is_saved_profile, read_profile
+    from npuscope.program.sources import has_c_info
     from npuscope.report.profile_report import ProfileReport
     from npuscope.report.result_files import write_log, write_measured, write_page, write_profile
 
@@ -189,6 +191,13 @@ def report(
         with_findings = bool(json is not None or html or trace or chrome)
         result, program = _run(source, batch or 1, html, with_findings, options)
         result = replace(result, profile=with_session(result.profile, connect, dated))
+    if cfile and not has_c_info(Path(cfile)):
+        note = (
+            f"no c_info.json next to {safe_terminal(Path(cfile).name)}: npuscope computed the "
+            "cycles that the compiler would state"
+        )
+        profile = replace(result.profile, notes=(*result.profile.notes, note))
+        result = replace(result, profile=profile)
     write_profile(result.profile, program, csv=csv, save=save, trace=trace, chrome=chrome)
     return result
 
