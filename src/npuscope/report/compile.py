@@ -13,6 +13,7 @@ from npuscope.graph.model import Graph, Op
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.program.code_files import NO_C
 from npuscope.program.generate_report.summary import BuildCall, summary_lines
+from npuscope.program.generate_report.writer import epoch_lines
 from npuscope.program.model import EpochKind, Program
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
@@ -71,6 +72,7 @@ def compilation_text(
     lines += [f"note     {safe_terminal(note)}" for note in notes]
     if compilation.graph is not None and verbosity:
         lines += ["", *summary_lines(program, compilation.graph, compilation.call)]
+        lines += ["", *epoch_lines(program, together=verbosity < 2)]
     if compilation.call is not None and verbosity > 1:
         arguments = compilation.call.compiler_arguments(program)
         lines += ["", f"compiler arguments: {safe_terminal(arguments)}"]
@@ -97,17 +99,25 @@ def _counts(program: Program) -> dict[str, int]:
 def _vendor_trail(program: Program, graph: Graph | None) -> list[str]:
     """The same in the words that the vendor's compiler has for it."""
     lines: list[str] = []
-    layers = {} if graph is None else {op.origin: op for op in graph.ops if op.kind in LAYERS}
+    ops = () if graph is None else graph.ops
+    layers = {op.origin: op for op in ops if op.kind in LAYERS}
+    # Numbers of operators and tensors are those of the file.
+    ids = {name: number for number, op in enumerate(ops) for name in op.origin}
+    tensors = {} if graph is None else {name: n for n, name in enumerate(graph.tensors)}
     for epoch in program.executed:
         name = ", ".join(epoch.origin or epoch.operators)
+        number = f" id={ids[epoch.origin[0]]}" if epoch.origin and epoch.origin[0] in ids else ""
+        made = epoch.call.outputs if epoch.call else ()
+        results = [tensors[one] for one in made if one in tensors]
+        output = f"output tensor (id={results[0]}): " if results else ""
         for refused in epoch.trail:
             lines += [
-                f"Lowering {name} with Lowerer HW",
+                f"Lowering {name}{number} with Lowerer HW",
                 f"HW lowering not done for {', '.join(epoch.operators)} node={name} because "
-                f"{refused.reason} [{refused.rule}]",
+                f"{output}{refused.reason} [{refused.rule}]",
                 "Let's try with the next lowerer",
             ]
-        lines.append(f"Lowering {name} with Lowerer {epoch.kind.value}")
+        lines.append(f"Lowering {name}{number} with Lowerer {epoch.kind.value}")
         layer = layers.get(epoch.origin)
         if graph is not None and layer is not None and epoch.kind is EpochKind.SW:
             lines += _tensor_lines(graph, layer, name)
