@@ -83,6 +83,12 @@ def code_format(path: Path, ability: str) -> Place:
     return place
 
 
+def has_code(path: Path) -> bool:
+    """Whether somebody can disassemble it."""
+    sample = Sample(path)
+    return any(row.disassemble and function_at(row.detect)(sample) for row in formats())
+
+
 def unknown(sample: Sample) -> FileError:
     if sample.size > REPORT.most_bytes:
         return FileError(

@@ -59,7 +59,7 @@ def _read(path: Path, weights: tuple[str, ...]) -> Program:
         if runtime:
             what = f"is {safe_terminal(runtime)} of the NPU's runtime and holds no network"
             raise FileError(what, where=str(path), hint=_HINT)
-        return _from_c(path, _files(path.parent), weights)
+        return read_source(path, files_of(path.parent), weights)
     if path.suffix.lower() == ".json":
         schema = _own_schema(path)
         if path.name == _PROGRAM_FILE or schema == SCHEMA:
@@ -70,7 +70,7 @@ def _read(path: Path, weights: tuple[str, ...]) -> Program:
                 where=str(path),
                 hint="compare and gate take results, and profile shows one that it saved",
             )
-        return _with_quant(_from_report(path), _files(path.parent))
+        return _with_quant(_from_report(path), files_of(path.parent))
     if is_network_csv(path):
         return program_from_network_csv(path)
     raise FileError("is neither a model nor a compiled program", where=str(path), hint=_HINT)
@@ -86,12 +86,12 @@ def _from_folder(folder: Path, weights: tuple[str, ...]) -> Program:
     """The most complete file wins: our own program, then network.c, then c_info.json."""
     if (folder / _PROGRAM_FILE).is_file() and not weights:
         return load(folder)
-    files = _files(folder)
+    files = files_of(folder)
     sources = [f for f in files if f.suffix == ".c" and is_network_c(f)]
     if sources:
         # The first of the networks in a folder; the others are named.
         first, *others = sorted(sources, key=lambda f: (f.name != "network.c", f.name))
-        program = _from_c(first, files, weights)
+        program = read_source(first, files, weights)
         if not others:
             return program
         names = safe_terminal(", ".join(other.name for other in others))
@@ -113,7 +113,7 @@ def _without_addresses(path: Path) -> UsageError:
     )
 
 
-def _files(folder: Path) -> list[Path]:
+def files_of(folder: Path) -> list[Path]:
     """Files of the folder itself, in order; a folder with very many files is refused."""
     files = sorted(f for f in folder.iterdir() if f.is_file())
     if len(files) > _MOST_FILES:
@@ -121,7 +121,8 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def _from_c(path: Path, files: list[Path], weights: tuple[str, ...]) -> Program:
+def read_source(path: Path, files: list[Path], weights: tuple[str, ...]) -> Program:
+    """The network of a network.c, with what lies beside it."""
     reports = _reports(path, files)
     report = _from_report(reports[0]) if reports else None
     network = _read_with_images(path, files, report, weights)

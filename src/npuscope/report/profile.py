@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import count as count_from
 
 from npuscope.errors import UsageError
+from npuscope.families.registry import family_of
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind
 from npuscope.report.device_values import said_values, session_values
@@ -254,7 +255,13 @@ def profile_text(
     """The report; `full` prints every field of every epoch, `epochs` picks some by number."""
     epochs_shown = select(profile, epochs)
     if profile.family:  # parts without registers and counters
-        return "\n".join([*_runtime(profile), "", *_part_lines(profile, epochs_shown)]) + "\n"
+        lines = [*_runtime(profile), "", *_part_lines(profile, epochs_shown)]
+        if full:
+            family = family_of(profile.machine.name)
+            for part in epochs_shown:
+                lines += ["", f"Part {part.index}: {safe_terminal(part.name)}"]
+                lines += family.part_lines(profile, part)
+        return "\n".join(lines) + "\n"
     lines = [*_runtime(profile), "", "Per epoch"]
     if full:
         lines += [line for epoch in epochs_shown for line in epoch_lines(profile, epoch)]
@@ -318,9 +325,9 @@ def _runtime(profile: Profile) -> list[str]:
     buses = ", ".join(f"{name.upper()} {mhz:g} MHz" for name, mhz in domains if mhz)
     return [
         answer(profile),
+        machine_line(profile) + (f", {buses}" if buses else ""),
         model_line(profile),
         *tensor_lines(profile),
-        machine_line(profile) + (f", {buses}" if buses else ""),
         *(_row(name, value or DASH) for name, value in session_values(profile.device).items()),
         *(_row(name, value or DASH) for name, value in said_values(profile.device).items()),
         *interval_line(profile),

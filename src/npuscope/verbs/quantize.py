@@ -59,6 +59,7 @@ VERB = Verb(
     busy="quantizing",
     code="interrupted_code",
     reads=("model",),
+    all_families=True,
 )
 # fmt: on
 

@@ -143,7 +143,12 @@ def compared(
         )
     original = source if model is None else model
     file = Path(original) if is_as_filed(options) and not isinstance(original, Graph) else None
-    return validate_execution(graph, partial(family.execute, build), inputs, seeds, file)
+    run, notes = partial(family.execute, build), ()
+    try:
+        layers = family.layers(build, graph, {**options, "model": original})
+    except UsageError as error:  # the outputs are judged without them
+        layers, notes = None, (f"layers were not compared: {error.message}",)
+    return validate_execution(graph, run, inputs, seeds, file, layers, notes)
 
 
 def on_data(
@@ -198,6 +203,8 @@ def verdict_code(
         if result.samples < result.samples_total:
             return INTERRUPTED
         return 0 if result.passed else 1
+    if result.contradictions:
+        return 1  # also where the files cannot be executed, so that no seed was run
     if not inputs and result.seeds < seeds:
         return INTERRUPTED
     return 0 if result.passed else 1

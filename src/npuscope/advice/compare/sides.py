@@ -12,7 +12,15 @@ import orjson
 
 from npuscope.advice.compare.model import Side
 from npuscope.bounded_file import RESULT, read_bytes, read_head
-from npuscope.building import Build, Options, Source, build, model_beside, read_graph
+from npuscope.building import (
+    Build,
+    Options,
+    Source,
+    build,
+    model_beside,
+    predicted,
+    read_graph,
+)
 from npuscope.compiler.pipeline import compile_graph
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.families.registry import families, family_for
@@ -20,7 +28,6 @@ from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.options.rows import BUILDING
 from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, Profile
-from npuscope.profiling.run import estimate
 from npuscope.profiling.saved import is_saved_profile, read_profile
 from npuscope.program.model import Epoch, EpochKind, Program, Refused
 from npuscope.records import decode, encode
@@ -158,6 +165,7 @@ def profile_from_result(data: dict[str, Any]) -> Profile:
             "fit": data.get("fit") or encode(UNKNOWN_FIT),
             "counts": data.get("counts"),
             "notes": data.get("notes", []),
+            "stops": data.get("stops", []),
         },
         Profile,
     )
@@ -268,7 +276,7 @@ def kept_run(source: str | Path) -> Profile | None:
 
 def _predicted_side(source: Source, name: str, options: Options) -> Side:
     network = build(source, options)
-    profile = estimate(network.program, network.machine, network.graph)
+    profile = predicted(network)
     # Reasons come from the model; they are not part of what was timed.
     program = with_model(network, source, None, options).program
     return Side(name, profile, program, network.machine, graph=network.graph)

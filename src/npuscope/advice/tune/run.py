@@ -20,7 +20,7 @@ from npuscope.advice.network_row import stored_figures
 from npuscope.advice.sweep.drive import run_all
 from npuscope.advice.sweep.options import SweepOptions
 from npuscope.advice.sweep.pool import Row
-from npuscope.advice.sweep.runs import single_run
+from npuscope.advice.sweep.runs import machines_of, single_run
 from npuscope.advice.sweep.spec import SpecModel
 from npuscope.advice.tune.result import TriedPoint, Tuned, TunePoint
 from npuscope.advice.tune.search import Aims, front, search
@@ -28,13 +28,11 @@ from npuscope.advice.tune.space import (
     Axis,
     Point,
     TuneSpace,
-    build_axes,
     edit_axis,
     machine_axis,
     size_axis,
 )
 from npuscope.advice.tune.variants import Variants
-from npuscope.building import machine_for
 from npuscope.errors import ModelError, NpuscopeError, UsageError
 from npuscope.families.registry import families, family_of
 from npuscope.files.load import load_model
@@ -171,6 +169,7 @@ def tune(
         tried=tuple(tried(space.name(p), rows[p], answers.figure(p)) for p in aims),
         notes=(*answers.notes, *notes),
         store=str(store or ""),
+        machine=machines_of(rows.values()),
     )
 
 
@@ -219,11 +218,10 @@ class _Answers:
 
 def _space(options: Mapping[str, Any], request: TuneRequest, variants: Variants) -> TuneSpace:
     axes: list[Axis] = []
-    plain: Any = options
     if request.machines:
         axes.append(machine_axis(request.machines))
-    elif family_of(options.get("machine")).house_machines:
-        axes += build_axes(machine_for(plain), options, request.generations)
+    else:
+        axes += family_of(options.get("machine")).axes(options, request.generations)
     if request.sizes:
         axes.append(size_axis(load_model(variants.path, options.get("shapes")), request.sizes))
     offers = variants.offered(FixChoice(lossy=request.lossy))

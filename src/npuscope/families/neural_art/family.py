@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from npuscope.advice.compare.model import Side
     from npuscope.advice.explanation import Explanation
     from npuscope.advice.fix.program_bench import ProgramBench
+    from npuscope.advice.tune.space import Axis
+    from npuscope.advice.what_if import Sensitivity
+    from npuscope.application.plan import Plan
     from npuscope.building import Build
     from npuscope.profiling.model import Profile
     from npuscope.profiling.validate import Validation
@@ -65,9 +68,9 @@ class NeuralArt(Family):
         return build(source, self.understood(options, BUILDING))  # type: ignore[arg-type]
 
     def time(self, build: Build) -> Profile:
-        from npuscope.profiling.run import estimate
+        from npuscope.building import predicted
 
-        return estimate(build.program, build.machine, build.graph)
+        return predicted(build)
 
     def recognises(self, path: Path) -> bool:
         from npuscope.building import is_program
@@ -110,7 +113,8 @@ class NeuralArt(Family):
         network = self.compile(source, options)
         batch = options.get("batch", 1)
         run = profile(network.program, network.machine, network.graph, batch=batch)
-        return replace(run, device=simulated_part(network.program, network.machine, batch))
+        device = simulated_part(network.program, network.machine, batch)
+        return replace(run, device=device, stops=network.stops)
 
     def side(self, source: Source, options: Options) -> Side:
         from npuscope.advice.compare.sides import neural_art_side
@@ -121,6 +125,22 @@ class NeuralArt(Family):
         from npuscope.families.neural_art.validation import validate_program
 
         return validate_program(source, options)
+
+    def together(self, sources: Sequence[Source], options: Options) -> Plan:
+        from npuscope.application.plan import plan_together
+
+        return plan_together(sources, options)  # type: ignore[arg-type]
+
+    def sensitivity(self, source: Source, options: Options) -> tuple[Sensitivity, ...]:
+        from npuscope.advice.what_if import sensitivity
+
+        return sensitivity(self.compile(source, options))
+
+    def axes(self, options: Options, generations: Sequence[str]) -> Sequence[Axis]:
+        from npuscope.advice.tune.space import build_axes
+        from npuscope.building import machine_for
+
+        return build_axes(machine_for(options), options, generations)  # type: ignore[arg-type]
 
     def bench(self, path: Path, options: Options, data: Any) -> ProgramBench:
         from npuscope.advice.fix.program_bench import ProgramBench
@@ -150,7 +170,7 @@ class NeuralArt(Family):
         if options.get("batch"):
             parts, batch = (network.program, network.machine), options["batch"]
             run = profile(*parts, network.graph, batch=batch)
-            run = replace(run, device=simulated_part(*parts, batch))
+            run = replace(run, device=simulated_part(*parts, batch), stops=network.stops)
         else:
             run = self.time(network)
         trials = trials_of(source, plain, network, run) if options.get("trials") else None

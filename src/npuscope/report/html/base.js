@@ -83,6 +83,18 @@ const kindClass = (epoch) => `kind-${epoch.kind.toLowerCase()}`;
 const indexOfNumber = (number) =>
   epochs.findIndex((epoch) => epoch.first <= number && number <= epoch.last);
 
+// The top of every page: what it is about, the answer, and chip, board and compiler.
+const head = (...said) =>
+  el(
+    "header",
+    { class: "top" },
+    el("p", { class: "brand" }, `npuscope ${data.version}`),
+    el("h1", {}, data.title),
+    el("p", { class: "answer" }, data.answer),
+    data.machine ? el("p", { class: "said" }, data.machine) : null,
+    said.filter((line) => line).map((line) => el("p", { class: "said" }, line)),
+  );
+
 // The chosen epoch. A view hears of it with the name of the view it was chosen in.
 const chosen = { index: null, listeners: [] };
 
