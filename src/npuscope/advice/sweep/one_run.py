@@ -164,7 +164,7 @@ def _prepared(
     if entry is not None:
         return entry
     told: Any = {name: value for name, value in wish.items() if name != "findings"}
-    options: Options = {**told, "machine": machine}
+    options: Any = {**told, "machine": machine}
     network_build = build(network, options)
     timer = retimer(network_build.program, network_build.machine, network_build.graph)
     if not warnings:  # every row has to tell them
