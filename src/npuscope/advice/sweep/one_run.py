@@ -14,7 +14,7 @@ from typing import Any
 
 from npuscope.advice.network_row import stored_counts, stored_sizes, stored_times
 from npuscope.advice.sweep.runs import canonical, versions
-from npuscope.building import Build, Options, build
+from npuscope.building import Build, build
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.families.registry import family_of
