@@ -62,6 +62,14 @@ CALLS = {
     "doctor": "doctor",
 }
 
+# Verbs that refuse every machine of a family.
+UNSUPPORTED = {("demo", "cloudai100")}
+# Packages without which a verb's call fails.
+NEEDS = {
+    "package": "ziglang",
+    "run": "ziglang",
+}
+
 SAYS = 'triage conv.tflite --says "all outputs equal 0"'
 LABELLED = "--data pictures --labels labels.csv"
 CORE = "manycore compile -aic-binary-dir=bin -model"
@@ -103,6 +111,8 @@ VALUES: dict[str, tuple[Try, ...]] = {
         Try("--weights missing.raw"),
     ),
     "model": (Try("--model NET", base="{verb} far/away/build --set units.CONVACC=2"),),
+    "ethos-u:model": (Try("--model NET"),),
+    "cloudai100:model": (Try("--model NET"),),
     "force": (Try("--force", beside="--json foreign.json"),),
     "baseline": (Try("--baseline mobilenet.tflite"),),
     "github": (Try("--github", base="gate NET --max total_ms=0.00001"),),
@@ -122,7 +132,7 @@ VALUES: dict[str, tuple[Try, ...]] = {
         Try("--b optimise=Size"),
         Try("--b set.clocks.core_mhz=9"),
     ),
-    "machines": (Try("--machines stm32n6,ethos-u55-128"),),
+    "machines": (Try("--machines stm32n6,cloudai100"),),
     "compare.noise": (Try("--noise much"),),
     # profile
     "batch": (Try("--batch 3"),),
@@ -167,7 +177,7 @@ VALUES: dict[str, tuple[Try, ...]] = {
     "limits": (Try("--max ms=0.00001", base="tune SMALL --max ram=2 --jobs 1"),),
     "generations": (Try("--generations 2.2,4.0"),),
     "sizes": (Try("--sizes 8x8", beside="--data pictures"), Try("--sizes 8x8")),
-    "tune.machines": (Try("--machines stm32n6,ethos-u55-128"),),
+    "tune.machines": (Try("--machines stm32n6,cloudai100"),),
     "evaluations": (Try("--evaluations 1"),),
     "store": (Try("--store kept.jsonl"), Try("-o kept.jsonl")),
     "jobs": (Try("--jobs 0"),),
@@ -315,7 +325,6 @@ def tries(verb: str, option: Option, family: str) -> tuple[Try, ...] | None:
 
 # (verb, option, family), each with * for all: why it means nothing there.
 _NO_TIME = "the arithmetic of the layers alone is looked at: neither times nor memories"
-_FILE_ALONE = "lints look at the file alone: no times, no memories, no compilation"
 _NO_LOG = "it does nothing that a log would tell; a bug would get its traceback"
 _ONE_LINE = "the answer is one line"
 IRRELEVANT: dict[tuple[str, str, str], str] = {
@@ -340,23 +349,6 @@ IRRELEVANT: dict[tuple[str, str, str], str] = {
     ("bisect", "max_ca_pipe", "stm32n6"): "units in series add up the same numbers",
     ("validate", "alternative_schedule", "stm32n6"): "one layer has one order",
     ("validate", "max_ca_pipe", "stm32n6"): "units in series add up the same numbers",
-    **{
-        ("lint", option, "stm32n6"): _FILE_ALONE
-        for option in (
-            *("machine_file", "epoch_controller", "art_profile", "board", "mcu_mhz", "npu_mhz"),
-            *("flash", "psram", "mpool", "overrides", "inputs_ch_position", "outputs_ch_position"),
-            "weights",
-        )
-    },
-    **{
-        ("lint", option, "ethos-u"): _FILE_ALONE
-        for option in (
-            *("overrides", "system_config", "memory_mode", "optimise", "arena_cache_size"),
-            *("vela", "vela_config"),
-        )
-    },
-    ("lint", "machine_file", "cloudai100"): _FILE_ALONE,
-    ("lint", "overrides", "cloudai100"): _FILE_ALONE,
     ("lint", "quiet", "ethos-u"): _ONE_LINE,
     ("compile", "quiet", "ethos-u"): _ONE_LINE,
     ("compile", "quiet", "cloudai100"): _ONE_LINE,

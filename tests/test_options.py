@@ -73,7 +73,7 @@ def test_every_verb_is_a_function_and_every_function_has_a_row() -> None:
 
 
 def test_shared_options_are_typed_as_the_table_lists_them() -> None:
-    looked_at = {o.name for g in (option_rows.LOOKED_AT, option_rows.READING) for o in g.options}
+    looked_at = {o.name for g in (option_rows.LOOKED_AT, option_rows.OF_MODELS) for o in g.options}
     assert set(typing.get_type_hints(ReadOptions)) == looked_at
     building = {o.name for g in (option_rows.TARGET, option_rows.READING) for o in g.options}
     assert set(typing.get_type_hints(Options)) == building | {"relocatable", "no_secure"}
@@ -124,6 +124,7 @@ def test_a_wrong_keyword_is_told(call: typing.Callable[[], object], message: str
     [
         (["estimate", "a", "--generatoin", "2.2"], "did you mean --generation?"),
         (["lint", "a", "--relocatable"], "--relocatable is an option of compile"),
+        (["lint", "a", "--flash", "octo-dtr-50"], "--flash is an option of demo, estimate"),
         (["lint", "a", "-O3"], "-O is an option of demo, estimate, compile, profile"),
         (["demo", "--shape", "x=1"], "--shape is an option of estimate, compile, profile, board"),
         (["manycore", "run", "-t", "a", "--num-itr", "2"], "did you mean --num-iter?"),

@@ -39,19 +39,13 @@ _NOT_FOR_MODELS = "this is for compiled programs, such as a network.c"
 
 
 class ReadOptions(TypedDict, total=False):
-    """The machine that a verb is for, and how the model is read; a test compares it with the option
+    """What `lint` asks of a machine, and how the model is read; a test compares it with the option
     table."""
 
     machine: str | Machine
     machine_file: str | Path | None
     generation: str | None
-    epoch_controller: bool | None
     art_profile: str | None
-    mcu_mhz: float | None
-    npu_mhz: float | None
-    board: str | None
-    flash: str | None
-    psram: str | None
     mpool: str | Path | None
     mdesc: str | Path | None
     overrides: Mapping[str, object]
@@ -61,12 +55,18 @@ class ReadOptions(TypedDict, total=False):
     outputs_ch_position: str | None
     shapes: Mapping[str, Sequence[int]]
     as_int8: bool
-    weights: Sequence[str]  # of a compiled program, FILE or FILE@ADDRESS
 
 
 class Options(ReadOptions, total=False):
     """Additional options of verbs that compile."""
 
+    epoch_controller: bool | None
+    mcu_mhz: float | None
+    npu_mhz: float | None
+    board: str | None
+    flash: str | None
+    psram: str | None
+    weights: Sequence[str]  # of a compiled program, FILE or FILE@ADDRESS
     optimization: int | None
     ec_single_epoch: bool
     alternative_schedule: bool
@@ -365,7 +365,7 @@ def _units_in_series(options: Options) -> int | None:
     return count
 
 
-def unstated_memories(options: ReadOptions) -> tuple[str, ...]:
+def unstated_memories(options: Options) -> tuple[str, ...]:
     """External memories of which no option says how the board drives them."""
     values = options.get("overrides") or {}
     if options.get("board") or options.get("machine_file"):
@@ -375,12 +375,12 @@ def unstated_memories(options: ReadOptions) -> tuple[str, ...]:
     return tuple(name for name in ("flash", "psram") if not _is_stated(name, options))
 
 
-def _is_stated(name: str, options: ReadOptions) -> bool:
+def _is_stated(name: str, options: Options) -> bool:
     """A set-up has an option of its own, and is a value of the machine."""
     return options.get(name) is not None or name in (options.get("overrides") or {})
 
 
-def _of_board(options: ReadOptions, placed: bool) -> Mapping[str, object]:
+def _of_board(options: Options, placed: bool) -> Mapping[str, object]:
     """Clocks, roads and pools of the board; pools of a placed program or of a file stay, and so
     does external RAM that the board lacks where an option says how it is driven."""
     name = options.get("board")
@@ -397,7 +397,7 @@ def _of_board(options: ReadOptions, placed: bool) -> Mapping[str, object]:
     return {**settings, **pools}
 
 
-def _with_vendor_files(options: ReadOptions) -> Machine:
+def _with_vendor_files(options: Options) -> Machine:
     profile = art_profile(options)
     machine = options.get("machine") or DEFAULT_MACHINE
     if not isinstance(machine, Machine):

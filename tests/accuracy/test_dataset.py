@@ -211,9 +211,10 @@ def grown_bytes(read: Callable[[], object]) -> int:
 
 def test_a_small_archive_that_unpacks_to_much(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(
-        "x.npy", "w", force_zip64=True
-    ) as member:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w", force_zip64=True) as member,
+    ):
         np.lib.format.write_array_header_1_0(
             member, {"descr": "|i1", "fortran_order": False, "shape": (1 << 30,)}
         )
@@ -234,8 +235,11 @@ def test_a_header_that_claims_more_than_there_is(tmp_path: Path) -> None:
 
 def test_a_small_picture_of_many_pixels(tmp_path: Path) -> None:
     """Claimed in the head; and narrow ones, which a crop makes large."""
+
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     head = struct.pack(">IIBBBBB", 12_000, 12_000, 8, 2, 0, 0, 0)
     data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"0" * 99))
@@ -251,3 +255,31 @@ def test_a_small_picture_of_many_pixels(tmp_path: Path) -> None:
     Image.new("L", (30_000_000, 1)).save(narrow / "a.png")
     with pytest.raises(FileError, match="too narrow"):
         open_dataset(narrow, [IMAGE], None).read(0, replace(form, resize="crop"), None)
+
+
+def test_labels_have_the_form_that_the_task_takes(tmp_path: Path) -> None:
+    data = pictures(tmp_path)
+    (tmp_path / "labels.csv").write_text("p0.png,1\np1.png,2\n")
+    boxes, masks = np.zeros((2, 3, 5)), np.ones((2, 6, 6), np.int16)
+    np.save(tmp_path / "boxes.npy", boxes)
+    np.save(tmp_path / "masks.npy", masks)
+    np.save(tmp_path / "below.npy", -masks)
+    np.save(tmp_path / "column.npy", np.array([[4], [2]]))
+    takes = {
+        "classification": {"labels.csv", "column.npy"},
+        "anomaly": {"labels.csv", "column.npy"},
+        "regression": {"labels.csv", "column.npy", "boxes.npy", "masks.npy", "below.npy"},
+        "segmentation": {"masks.npy", "boxes.npy"},  # of 3 by 5 pixels
+        "detection": {"boxes.npy"},
+        "keypoints": set[str](),
+    }
+    for task, own in takes.items():
+        for name in ("labels.csv", "boxes.npy", "masks.npy", "below.npy", "column.npy"):
+            if name in own:
+                labels = labels_of(data, tmp_path / name, task)
+                assert labels is not None and len(labels.truths) == 2, (task, name)
+                continue
+            with pytest.raises(FileError, match=f"labels are not what {task} takes|one class"):
+                labels_of(data, tmp_path / name, task)
+    column = labels_of(data, tmp_path / "column.npy", "classification")
+    assert column is not None and column.truths == (4, 2)

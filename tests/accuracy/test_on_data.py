@@ -183,3 +183,19 @@ def test_grey_bars_and_crops_keep_proportions(tmp_path: Path) -> None:
     letterbox = pixels_of(file, 8, 8, 3, "letterbox")
     assert (letterbox[0] == 114).all() and tuple(letterbox[4, 4]) == (255, 0, 0)
     assert (pixels_of(file, 8, 8, 3, "crop")[..., 0] == 255).all()
+
+
+def test_classes_are_no_masks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The output's shape says segmentation, the labels are one class for each sample."""
+    from models import Net, save, to_tflite
+
+    net = Net((1, 8, 8, 3))
+    net.conv(4)
+    model = save(tmp_path, "planes.tflite", to_tflite(net))
+    np.savez(tmp_path / "data.npz", x=np.zeros((3, 8, 8, 3), np.float32))
+    (tmp_path / "labels.csv").write_text("1\n2\n1\n")
+    words = ["validate", str(model), "--data", str(tmp_path / "data.npz")]
+    words += ["--labels", str(tmp_path / "labels.csv")]
+    assert main(words) == 3
+    assert "labels.csv: 3 of 3 labels are not what segmentation takes" in capsys.readouterr().err
+    assert main([*words, "--task", "classification"]) == 0

@@ -197,3 +197,21 @@ def test_a_file_that_cannot_be_written(slow: Path, tmp_path: Path, capsys: Captu
     code, out, err = run(capsys, "lint", slow, "--junit", tmp_path / "none" / "f.xml")
     assert (code, out) == (74, "")
     assert "cannot be written" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--machine", "ethos-u55-128", "--optimise", "Size"], "--optimise"),
+        (["--machine", "ethos-u55-128", "--set", "clock_mhz=3"], "--set"),
+        (["--machine", "cloudai100", "--objective", "latency"], "--objective"),
+        (["--machine", "cloudai100", "--machine-file", "none.toml"], "none.toml"),
+        (["--machine", "cloudai100", "--set", "clocks.nothing=3"], "clocks.nothing"),
+    ],
+)
+def test_lint_takes_no_option_in_silence(
+    slow: Path, words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, "lint", slow, *words[:2])[0] in (0, 1)
+    code, _, err = run(capsys, "lint", slow, *words)
+    assert code in (2, 3) and named in err

@@ -12,6 +12,8 @@ from npuscope.errors import FileError
 from npuscope.machine.load import load_machine
 from npuscope.machine.vendor_options import apply_mdesc, read_mdesc
 
+CONV = {"num": 2, "type": "CONVACC", "version": "5.1", "power": 30.1, "inPorts": [0, 0, 0]}
+
 
 def engines(index: int, number: int, port: int) -> dict[str, Any]:
     return {
@@ -34,8 +36,7 @@ def write(path: Path, accelerators: list[dict[str, Any]]) -> Path:
 
 
 def test_units_and_ports(tmp_path: Path) -> None:
-    conv = {"num": 2, "type": "CONVACC", "version": "5.1", "power": 30.1, "inPorts": [0, 0, 0]}
-    info = read_mdesc(write(tmp_path / "a.mdesc", [engines(0, 3, 0), engines(3, 4, 1), conv]))
+    info = read_mdesc(write(tmp_path / "a.mdesc", [engines(0, 3, 0), engines(3, 4, 1), CONV]))
     assert (info.name, info.mpool_name, info.frequency_mhz) == ("small", "small", 1000.0)
     assert info.counts == {"STRENG": 7, "CONVACC": 2}
     assert info.engines_by_port == (3, 4)
@@ -50,11 +51,17 @@ def test_units_and_ports(tmp_path: Path) -> None:
 
 
 def test_apply_takes_counts(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.mdesc", [engines(0, 3, 0), engines(3, 3, 1)])
+    path = write(tmp_path / "a.mdesc", [engines(0, 3, 0), engines(3, 3, 1), CONV])
     machine = apply_mdesc(load_machine(), path)
     assert machine.units["STRENG"] == 6
-    assert machine.units["CONVACC"] == 0
+    assert (machine.units["CONVACC"], machine.units["POOL"]) == (2, 0)
     assert machine.stream.engines_per_busif == 3
+
+
+def test_a_machine_without_convolution_units_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.mdesc", [engines(0, 3, 0)])
+    with pytest.raises(FileError, match=r"a\.mdesc: names no CONVACC unit"):
+        apply_mdesc(load_machine(), path)
 
 
 def test_the_old_short_form(tmp_path: Path) -> None:

@@ -28,8 +28,51 @@ class Labels(Struct, frozen=True):
     classes: tuple[str, ...] = ()
 
 
+# What a label is to a task: in words, its number of axes, and its columns where they are given.
+_FORMS: dict[str, tuple[str, int, tuple[int, ...]]] = {
+    "classification": ("one class", 0, ()),
+    "anomaly": ("one class", 0, ()),
+    "regression": ("numbers", -1, ()),
+    "segmentation": ("a plane with the class of every pixel", 2, ()),
+    "detection": ("a row of x, y, x, y and class for every box", 2, (5,)),
+    "keypoints": ("a row of x and y for every point", 2, (2, 3)),
+}
+
+
 def labels_of(data: Dataset, source: str | Path | None, task: str) -> Labels | None:
-    """Those of the file that was named, else of the data itself; None where it has none."""
+    """Those of the file that was named, else of the data itself; None where it has none. Each has
+    the form that the task takes."""
+    labels = _labels(data, source, task)
+    if labels is None:
+        return None
+    what, axes, columns = _FORMS[task]
+    other = [
+        name
+        for name, truth in zip(data.names, labels.truths, strict=True)
+        if not _has_form(np.asarray(truth), axes, columns)
+    ]
+    if other:
+        raise FileError(
+            f"{len(other)} of {len(data)} labels are not what {task} takes, {what}: that of "
+            f"{other[0]} is the first",
+            where=str(source or data.source),
+            hint="--task names what the outputs answer, if it is another",
+        )
+    return labels
+
+
+def _has_form(truth: np.ndarray, axes: int, columns: tuple[int, ...]) -> bool:
+    if axes < 0:
+        return truth.dtype.kind in "biuf"
+    if truth.ndim != axes or truth.dtype.kind not in "biuf":
+        return False
+    if columns:
+        return truth.shape[1] in columns and bool(np.isfinite(truth).all())
+    # Classes count from 0.
+    return truth.size > 0 and bool((truth >= 0).all() and (truth == np.rint(truth)).all())
+
+
+def _labels(data: Dataset, source: str | Path | None, task: str) -> Labels | None:
     raw: Sequence[Any]
     names: tuple[str, ...] = ()
     if source is not None:
@@ -60,6 +103,8 @@ def labels_of(data: Dataset, source: str | Path | None, task: str) -> Labels | N
     where = str(source or data.source)
     if task == "regression":
         return Labels(tuple(_numbers(row, where) for row in raw))
+    if _FORMS[task][1] > 0:
+        return Labels(tuple(np.asarray(label) for label in raw))
     return _classes(raw, names, where)
 
 
@@ -76,7 +121,14 @@ def _numbers(label: Any, where: str) -> np.ndarray:
 
 def _classes(raw: Sequence[Any], names: tuple[str, ...], where: str) -> Labels:
     """Whole numbers are places of outputs; names count in alphabetical order, or as listed."""
-    words = [str(value).strip() for value in raw]
+    many = next((value for value in raw if np.size(value) != 1), None)
+    if many is not None:
+        raise FileError(
+            f"a label has {np.size(many)} values, expected one class",
+            where=where,
+            hint="give the place of the class, or its name",
+        )
+    words = [str(np.ravel(value)[0]).strip() for value in raw]
     if not names and all(re.fullmatch(r"\d+(\.0*)?", word) for word in words):
         numbers = [word.partition(".")[0] for word in words]
         large = next((word for word in numbers if len(word.lstrip("0")) > _MOST_DIGITS), None)

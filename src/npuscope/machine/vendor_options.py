@@ -92,6 +92,8 @@ def apply_mdesc(machine: Machine, path: str | Path) -> Machine:
     for note in info.notes:
         log.warning(note)
     counts = {kind: info.counts.get(kind, 0) for kind in machine.units}
+    if not counts["CONVACC"]:  # lowering chooses how many of them a layer takes
+        raise FileError("names no CONVACC unit, expected at least 1", where=str(path))
     stream = machine.stream
     if info.engines_by_port and info.engines_by_port[0]:
         stream = replace(stream, engines_per_busif=info.engines_by_port[0])

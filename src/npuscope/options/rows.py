@@ -79,8 +79,12 @@ SCHEDULED = (
     whole("max_ca_pipe", "maximum number of units in series", flags=("--Omax-ca-pipe",),
         **MAPPED),
 )
-# For verbs that look at a model and compile nothing.
-LOOKED_AT = OptionGroup("machine", MACHINE, shared=True)
+# For `lint`, which compiles and times nothing: what its rules ask of a machine.
+LOOKED_AT = OptionGroup(
+    "machine",
+    tuple(row for row in MACHINE if row.mark is not Mark.TIMING
+          and row.name not in ("epoch_controller", "board")),
+    shared=True)
 OF_PROGRAMS = (
     option("compiled_from", OptionKind.FILE, "the model of a compiled program",
         shell=False, **MAPPED),
@@ -104,7 +108,8 @@ AS_INT8 = flag("as_int8", "a float network as if quantized: placeholder scales, 
 WEIGHTS = list_("weights",
     "weights of a compiled program that lie elsewhere: a raw image, .hex, .elf or .c",
     "FILE[@ADDRESS]", flags=("--weights",), **MAPPED)
-READING = OptionGroup("model", (*IO_TYPES, *IO_LAYOUT, SHAPE, AS_INT8, WEIGHTS), shared=True)
+OF_MODELS = OptionGroup("model", (*IO_TYPES, *IO_LAYOUT, SHAPE, AS_INT8), shared=True)
+READING = OptionGroup("model", (*OF_MODELS.options, WEIGHTS), shared=True)
 IMAGE = (
     flag("relocatable", "make external pools relative, as `npuscope package` needs them", **MAPPED),
     flag("no_secure", "for the non-secure world: internal pools at 0x24000000 and above", **MAPPED),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from npuscope.errors import UsageError
 from npuscope.families.registry import family_for
 from npuscope.options.kinds import Argument, OptionGroup, Verb, text
-from npuscope.options.rows import FINDINGS, LOOKED_AT, OUTPUT, READING
+from npuscope.options.rows import FINDINGS, LOOKED_AT, OF_MODELS, OUTPUT
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ VERB = Verb(
             ),
         ),
         LOOKED_AT,
-        READING,
+        OF_MODELS,
         FINDINGS,
         OUTPUT,
     ),
@@ -63,6 +64,14 @@ def lint(
     from npuscope.rulebook.finding import Findings
 
     family = family_for(source, options)
+    given = dict(options)
+    for row in family.options:  # all of them say how a network is compiled
+        if row.is_given(given.get(row.name)):
+            raise UsageError(
+                "lint compiles nothing, so this option changes nothing",
+                where=row.long,
+                hint="leave it out; estimate and explain take it",
+            )
     findings = family.lint(source, options)
     generation = family.generation(options)
     write_findings("lint", source, findings, generation, sarif=sarif, junit=junit)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from npuscope.errors import UsageError
 from npuscope.families.interface import Family, Format, Options, Rank, Report, Source
 from npuscope.options.kinds import file, text, whole
 
@@ -216,7 +217,14 @@ class EthosU(Family):
         from npuscope.rulebook.finding import gravest_first
         from npuscope.rulebook.registry import RuleKind, findings_of
 
-        graph = read_graph(source, {"shapes": options.get("shapes") or {}})
+        if options.get("overrides"):
+            raise UsageError(
+                "lint looks at the network alone: values of the machine change nothing",
+                where="--set",
+                hint="leave it out; estimate and explain take it",
+            )
+        as_int8 = bool(options.get("as_int8"))
+        graph = read_graph(source, {"shapes": options.get("shapes") or {}, "as_int8": as_int8})
         if not isinstance(source, str | Path) or Path(source).suffix.lower() != ".tflite":
             try:
                 graph = as_vela_reads(graph, written_tflite(graph))

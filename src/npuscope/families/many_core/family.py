@@ -152,10 +152,13 @@ class ManyCore(Family):
         from npuscope.families.many_core.machine import load_core_machine
         from npuscope.families.many_core.rules import core_lints
 
-        if options.get("objective"):
-            raise self.lacks("lint --objective")
         shapes: ReadOptions = {"shapes": options.get("shapes") or {}}
-        return core_lints(read_graph(source, shapes), load_core_machine(str(options["machine"])))
+        machine = load_core_machine(
+            str(options["machine"]),
+            overrides=options.get("overrides"),
+            machine_file=options.get("machine_file"),
+        )
+        return core_lints(read_graph(source, shapes), machine)
 
 
 FAMILY = ManyCore()
