@@ -52,9 +52,9 @@ def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
 # A speech enhancer of eight of them, two GRUs among them: 22.94 ms at 4.0.1 instead of about 8, 44
 # epochs instead of 25, and 1.5 MB of activations for vectors of 1,200 values [board].
 _BARE_PRODUCTS = (
-    "{} MatMul{} with constant weights and no bias of its own: the one network of such layers that a "
-    "board ran took three times as long as predicted here, half of it on the CPU; a Gemm with a bias "
-    "is not concerned"
+    "{} MatMul{} with constant weights and no bias of its own: the one network of such layers that "
+    "a board ran took three times as long as predicted here, half of it on the CPU; a Gemm with a "
+    "bias is not concerned"
 )
 
 
