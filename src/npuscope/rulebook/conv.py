@@ -290,6 +290,8 @@ def bias_is_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     "LINT-BIAS-COMPUTED",
     "A computed bias",
     severity=Severity.ERROR,
+    stops=True,
+    until="4.0",
     confidence=Confidence.REPORTED,
     cause="Graph optimizers fuse MatMul and Add into a Gemm whose C is an activation; the "
     "vendor's compiler stops with 'list index out of range'.",
