@@ -113,8 +113,6 @@ FITTED = (
 # What boards and the machine allow: no fit leaves it. Softmax of many rows took 40 and 65 cycles
 # in two board runs; chains beside the longest one hold it up by no more than all that they read.
 RANGES = {"software.SoftmaxRows.per_element": (40.0, 65.0), "timing.side_share": (0.0, 1.0)}
-# The same for external RAM, as one cost, on all families that use it.
-FITTED_OUTSIDE = (("timing.external_access_ns",),)
 SWEEPS = 2
 # Why a family is further off than this: tool versions, start of the file name, cause.
 LARGE_ERROR = 0.08
