@@ -248,17 +248,20 @@ def bounds_ms(total_ms: float, widths: Sides, cold: float = COLD_MS) -> tuple[fl
     return total_ms * (1 - widths.faster), total_ms * (1 + widths.slower) + cold
 
 
-def error_text(total_ms: float, low_ms: float, high_ms: float, of: Contents) -> str:
+def error_text(
+    total_ms: float, low_ms: float, high_ms: float, of: Contents, credible: bool = True
+) -> str:
     whole = total_ms or 1.0
     faster, slower = 1 - low_ms / whole, high_ms / whole - 1
-    return f"-{faster:.0%} to +{slower:.0%}, {coverage_text(of)}"
+    return f"-{faster:.0%} to +{slower:.0%}, {coverage_text(of, credible)}"
 
 
-def coverage_text(of: Contents) -> str:
+def coverage_text(of: Contents, credible: bool = True) -> str:
     """How often ranges of this kind held, or that nothing of the kind was measured."""
     kind = kind_of(of)
     held = ranges().kinds.get(kind)
-    if held is None or of.unlike >= _NOTED_PART or of.unmeasured >= _LARGE_PART:
+    unknown = max(of.unmeasured, of.reported, of.unnamed, 2 * of.unlike)
+    if held is None or unknown >= _LARGE_PART or not credible:
         return "partly without measurements"
     return f"held for {held.held} of {held.rows} left-out measurements {kind}"
 

@@ -121,7 +121,7 @@ def _judged(
     idle = () if facts.counts["HW"] else ("the NPU computes nothing of this network",)
     known = other_export(facts, machine)
     notes = (*doubtful, *facts.notes, *idle, *known, *remarks(made_of, machine))
-    error = error_text(total_ms, low, high, made_of)
+    error = error_text(total_ms, low, high, made_of, credible=not doubtful)
     return (low, None if facts.unknown_ops else high), notes, error
 
 
