@@ -13,7 +13,10 @@ from npuscope.families.ethos_u.stream import stream_bytes
 
 _READ = ("inspect {file}", "inspect {file} --json", "disasm {file}", "disasm {file} --json")
 _RUN = ("estimate {file}", "explain {file}", "validate {file}")
-_AGAINST = ("validate {file} --model {side}/conv.tflite", "validate {file} --model {side}/net.tflite")
+_AGAINST = (
+    "validate {file} --model {side}/conv.tflite",
+    "validate {file} --model {side}/net.tflite",
+)
 
 
 def _commands(*rows: str) -> tuple[Command, ...]:

@@ -166,6 +166,8 @@ _READERS = {"pictures": _picture, "sounds": _sound, "raw inputs": _raw, "arrays"
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     if path.suffix.lower() != ".npz":
         return {"": read_array(path)}
+    if not path.exists():
+        raise FileError("no such file", where=str(path))
     return read_npz(path)
 
 

@@ -17,7 +17,6 @@ from npuscope.errors import FileError
 from npuscope.installed import needs
 from npuscope.text import safe_terminal
 
-
 _SHOWN = 40  # characters of a label in a message
 _MOST_DIGITS = 9  # of the place of an output
 
@@ -109,7 +108,10 @@ def _array(data: Dataset, path: Path) -> np.ndarray:
     name = next((name for name in LABEL_NAMES if name in arrays), next(iter(arrays), ""))
     values = arrays.get(name, np.zeros(0))
     if values.ndim == 0 or len(values) != len(data):
-        raise FileError(f"{values.shape[0] if values.ndim else 1} labels for {len(data)} samples", where=str(path))
+        raise FileError(
+            f"{values.shape[0] if values.ndim else 1} labels for {len(data)} samples",
+            where=str(path),
+        )
     return values
 
 

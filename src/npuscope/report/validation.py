@@ -54,8 +54,13 @@ def validation_text(validation: Validation) -> str:
         more = len(validation.not_compared) - len(names)
         rest = f" and {more} more" if more else ""
         lines.append(f"not compared: {safe_terminal(', '.join(names))}{rest}")
+    if validation.kinds:
+        tried = ", ".join(f"{kind} {worst:g} LSB" for kind, worst in validation.kinds)
+        lines.append(f"other inputs: outputs are at most this far off: {tried}")
+    lines += [f"damaged: {safe_terminal(place)}" for place in validation.damaged[1:_SHOWN]]
     lines.append(f"saturated share: {validation.saturated_share:.3%}")
-    if not validation.passed and validation.saturated_share > MUCH_SATURATED:
+    off = not validation.passed or validation.saturation_explains
+    if off and validation.saturated_share > MUCH_SATURATED:
         lines.append("sums saturate on these inputs: try samples of your own with --inputs")
     lines.append(_reference(asdict(validation.reference)))
     return "\n".join(lines) + "\n"
