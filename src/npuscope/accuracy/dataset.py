@@ -239,7 +239,7 @@ def _table(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Dat
         column = width
     if column is not None and column > width:
         raise FileError(
-            f"the label is in column {column + 1}, but a line has {width} values before or after it",
+            f"the label is in column {column + 1}, but the input has {width} values",
             where=str(path),
         )
     places = _spread(len(body), limit)

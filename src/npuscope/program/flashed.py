@@ -47,6 +47,30 @@ def as_flashed(path: Path, program: Program, machine: Machine, weights: Sequence
     return replace(flashed, **names, contradictions=(*flashed.contradictions, *found))
 
 
+def of_files(path: Path, program: Program) -> Program:
+    """The program that the files of a folder hold, with the names of program.json. Coefficients lie
+    where the board has them: in the blob, not in the image of the weights."""
+    folder = path if path.is_dir() else path.parent
+    files = files_of(folder)
+    sources = [f for f in files if f.suffix == ".c" and is_network_c(f)]
+    source = next((f for f in sources if f.name == "network.c"), sources[0] if sources else None)
+    if source is None:
+        return program
+    flashed = read_source(source, files, ())
+    tensors = {buffer.name: buffer.tensor for buffer in program.buffers}
+    origins = {epoch.number: epoch.origin for epoch in program.epochs}
+    return replace(
+        flashed,
+        model_file=program.model_file,
+        model_md5=program.model_md5,
+        buffers=tuple(replace(b, tensor=tensors.get(b.name, "")) for b in flashed.buffers),
+        epochs=tuple(
+            replace(epoch, origin=origins.get(epoch.number, epoch.origin))
+            for epoch in flashed.epochs
+        ),
+    )
+
+
 def _code(source: Path, program: Program, machine: Machine) -> Iterator[str]:
     """Source files that are not those that program.json gives."""
     _, expected = code_files(program, machine, source.stem)
