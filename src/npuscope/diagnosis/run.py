@@ -353,7 +353,7 @@ def _answer(first: SuspectClass) -> str:
 
 
 def _never_tried(scene: BoardScene) -> Iterator[str]:
-    """What is possible on a board and too much to try: sets of places, and places of large images."""
+    """What is possible on a board and too much to try: sets of places, places of large images."""
     yield (
         "several stale cache lines inside of a buffer (one line, the end and all of an input are "
         "tried)"

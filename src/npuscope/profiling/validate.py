@@ -128,8 +128,8 @@ class Validation(ShownRecord, frozen=True):
             more = f" (and {counted(len(others), 'other layer')})" if others else ""
             worst = max([worst, *(lsb for _, lsb in self.kinds)])
             return (
-                f"{self.verdict}: weights are not those of the model: {first}{more}; outputs are up "
-                f"to {worst:g} LSB off on the inputs that were tried"
+                f"{self.verdict}: weights are not those of the model: {first}{more}; outputs are "
+                f"up to {worst:g} LSB off on the inputs that were tried"
             )
         layers = "layers were not compared" if self.not_compared else "no layer runs on the NPU"
         if self.layers_total:
@@ -139,9 +139,9 @@ class Validation(ShownRecord, frozen=True):
             name, share = self.saturating[0]
             off = max(self.outputs, key=lambda output: output.rms_lsb)
             outputs = (
-                f"sums of 16 bits saturate in {name} ({share:.0%} of them on these inputs), on real "
-                f"boards too: output '{off.name}' is {significant(off.rms_lsb, 2)} LSB off (root "
-                f"mean square), {self.answer}; in wider sums the network agrees"
+                f"sums of 16 bits saturate in {name} ({share:.0%} of them on these inputs), on "
+                f"real boards too: output '{off.name}' is {significant(off.rms_lsb, 2)} LSB off "
+                f"(root mean square), {self.answer}; in wider sums the network agrees"
             )
         elif self.far:
             off = max(self.far, key=lambda output: output.rms_lsb)

@@ -77,7 +77,7 @@ def _code(source: Path, program: Program, machine: Machine) -> Iterator[str]:
     for name, content in expected.items():
         path = source.with_name(name)
         if not path.is_file():
-            if name.endswith(".c") or name.endswith("_ecblobs.h"):
+            if name.endswith((".c", "_ecblobs.h")):
                 yield f"{safe_terminal(name)} is not in the folder"
             continue
         assert isinstance(content, str)
