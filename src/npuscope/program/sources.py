@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from npuscope.bounded_file import BLOBS, read_head, read_text
-from npuscope.errors import FileError
+from npuscope.errors import FileError, UsageError
 from npuscope.program.c_info.document import read_c_info
 from npuscope.program.c_info.names import with_origins
 from npuscope.program.c_info.to_program import program_from_c_info
@@ -52,6 +52,8 @@ def _read(path: Path, weights: tuple[str, ...]) -> Program:
         raise FileError("no such file", where=str(path), hint=_HINT)
     if path.is_dir():
         return _from_folder(path, weights)
+    if weights and path.suffix.lower() in (".json", ".csv"):
+        raise _without_addresses(path)
     if is_c_source(path):
         runtime = runtime_file(read_head(path, _HEAD_BYTES).decode("utf-8", "replace"))
         if runtime:
@@ -82,7 +84,7 @@ def _own_schema(path: Path) -> str:
 
 def _from_folder(folder: Path, weights: tuple[str, ...]) -> Program:
     """The most complete file wins: our own program, then network.c, then c_info.json."""
-    if (folder / _PROGRAM_FILE).is_file():
+    if (folder / _PROGRAM_FILE).is_file() and not weights:
         return load(folder)
     files = files_of(folder)
     sources = [f for f in files if f.suffix == ".c" and is_network_c(f)]
@@ -96,9 +98,19 @@ def _from_folder(folder: Path, weights: tuple[str, ...]) -> Program:
         note = f"this is {safe_terminal(first.name)}; the folder also holds the network of {names}"
         return replace(program, notes=(*program.notes, note))
     reports = [f for f in files if f.name.endswith("c_info.json")]
+    if weights:
+        raise _without_addresses(folder)
     if reports:
         return _with_quant(_from_report(reports[0]), files)
     raise FileError("holds no compiled network", where=str(folder), hint=_HINT)
+
+
+def _without_addresses(path: Path) -> UsageError:
+    return UsageError(
+        f"only a network.c says where weights lie, and {safe_terminal(path.name)} is none",
+        where="--weights",
+        hint="give the network.c",
+    )
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -138,6 +150,12 @@ def read_source(path: Path, files: list[Path], weights: tuple[str, ...]) -> Prog
         for epoch in program.epochs
     )
     return _with_quant(_with_use(replace(program, epochs=epochs)), files)
+
+
+def has_c_info(path: Path) -> bool:
+    """Whether the description that the compiler writes lies beside a network.c, or in a folder."""
+    folder, stem = (path, "network") if path.is_dir() else (path.parent, path.stem)
+    return bool(_reports(folder / f"{stem}.c", files_of(folder)))
 
 
 def _reports(path: Path, files: list[Path]) -> list[Path]:
