@@ -248,8 +248,8 @@ def _compared(
             result = replace(result, notes=(*result.notes, note))
         elif other.verdict is Verdict.WRONG and clear and result.passed:
             # What these inputs show counts; figures of the outside runtime stay those of the rest.
-            notes = {"reference": result.reference, "seeds": result.seeds}
-            result = replace(other, **notes, wrong_on=kind.value)
+            known, count = result.reference, result.seeds
+            result = replace(other, reference=known, seeds=count, wrong_on=kind.value)
     return replace(result, kinds=tuple(rows))
 
 

@@ -43,8 +43,12 @@ def as_flashed(path: Path, program: Program, machine: Machine, weights: Sequence
     if not found and not weights:
         return program
     flashed = read_source(source, files, tuple(weights))
-    names = {"model_file": program.model_file, "model_md5": program.model_md5}
-    return replace(flashed, **names, contradictions=(*flashed.contradictions, *found))
+    return replace(
+        flashed,
+        model_file=program.model_file,
+        model_md5=program.model_md5,
+        contradictions=(*flashed.contradictions, *found),
+    )
 
 
 def of_files(path: Path, program: Program) -> Program:

@@ -65,7 +65,7 @@ def _damaged(program: Program, fresh: Program) -> Iterator[str]:
     off = {
         name: pair
         for name, pair in pairs.items()
-        if not np.array_equal(*(np.bincount(side, minlength=256) for side in pair))
+        if (np.bincount(pair[0], minlength=256) != np.bincount(pair[1], minlength=256)).any()
     }
     if len(off) > _MOST_DAMAGED * len(pairs):
         return  # compiled with other options
@@ -102,7 +102,7 @@ def validate_program(source: Source, options: Options) -> Validation:
     file = Path(original) if as_filed else None
     if compiled and network.program.source == OWN_SOURCE and not isinstance(source, Graph):
         words = plain.get("weights") or ()
-        flashed = as_flashed(Path(source), network.program, network.machine, words)  # type: ignore[arg-type]
+        flashed = as_flashed(Path(source), network.program, network.machine, words)
         network = replace(network, program=flashed)
     if compiled and not isinstance(original, Graph):
         refuse_other_model(Path(str(source)), network.program, Path(original))
