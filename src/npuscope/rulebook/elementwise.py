@@ -59,8 +59,8 @@ declare(
     "NA-OP-UNKNOWN",
     "Unknown op",
     ops=(UNKNOWN,),
-    cause="npuscope computes no such op, or not in this form. It counts as CPU work of unknown cost, so the time of "
-    "the network is a lower bound.",
+    cause="npuscope computes no such op, or not in this form. It counts as CPU work of unknown "
+    "cost, so the time of the network is a lower bound.",
     fixes=(fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def unknown_op(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
