@@ -160,7 +160,7 @@ def answer(result: Quantized) -> str:
     worst_db = min(result.sqnr_db.values())
     word = "SQNR" if len(result.sqnr_db) == 1 else "worst output SQNR"
     mark = "" if result.samples.real else " on random data"
-    off = result.after.counts["SW"] + result.after.counts["HYBRID"]
+    off = sum(result.after.counts.get(kind, 0) for kind in ("SW", "HYBRID"))
     places = f"{off} of {len(result.after.epochs)} epochs off the NPU" if off else "all on the NPU"
     time = f"{_time(result.after)} in int8, {places}"
     judged = result.judgement
