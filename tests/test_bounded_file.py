@@ -50,7 +50,6 @@ EXCEPTIONS = {
     "quantizing/float_onnx.py": "a file that onnxruntime wrote a moment ago",
     "quantizing/qdq.py": "a file that onnxruntime wrote a moment ago",
     "accuracy/pictures.py": "pictures, whose bytes come through the reader",
-    "accuracy/labels.py": "pictures, whose bytes come through the reader",
     "accuracy/dataset.py": "a .npz, whose size is checked first, and sounds that the reader read",
     "advice/tune/variants.py": "Workbench.open, which is no file",
 }

@@ -189,7 +189,7 @@ def moved(kernel: str, pool: str):
 def test_a_call_that_moves_external_ram_waits_for_it():
     (counted,) = count_epochs(moved("DepthToSpace", "hyperRAM"), MACHINE)
     accesses = 8 * 8 * 64 / MACHINE.timing.external_call_bytes
-    npu_cycles = accesses * MACHINE.timing.external_access_cycles + 8 * 8 * 64 * 1.25
+    npu_cycles = accesses * MACHINE.timing.external_access_ns + 8 * 8 * 64 * 1.25
     assert counted.post_cycles == pytest.approx(npu_cycles * 800 / 1000)
     assert counted.bound is Bound.EXTERNAL_RAM
     inside = kernel_cycles(moved("DepthToSpace", "npuRAM5"))
@@ -354,7 +354,7 @@ def test_without_registers_external_ram_is_read_in_usual_accesses():
     outside = tuple(p for p in program_pools(MACHINE) if p.name == "hyperRAM")
     epochs = (replace(made.epochs[0], claims=claims),)
     (counted,) = count_epochs(replace(made, pools=outside, epochs=epochs), MACHINE)
-    accesses = 800 / MACHINE.stated.access_bytes * MACHINE.timing.external_access_cycles
+    accesses = 800 / MACHINE.stated.access_bytes * MACHINE.timing.external_access_ns
     waited = accesses + 800 * MACHINE.cycles_per_byte("xspi1") + MACHINE.timing.epoch_start_cycles
     assert (counted.core_cycles, counted.bound) == (pytest.approx(waited), Bound.EXTERNAL_RAM)
 

@@ -181,6 +181,11 @@ class Family:
         models too, so it has to be quick."""
         return False
 
+    def machine_of(self, path: Path) -> str:
+        """The machine that it was made for, of what `recognises` said yes to; empty where only
+        the family is known."""
+        return ""
+
     def read(self, path: Path, options: Options) -> Profile:
         """What `recognises` said yes to."""
         raise self.lacks("a run that was read")
@@ -325,7 +330,7 @@ class Family:
         own = {row.name: row for row in self.options}
         for name, value in options.items():
             row = own.get(name) or rows.get(name)
-            if value is None or value in ((), {}, []) or (row is not None and value == row.default):
+            if value is None or (row is not None and not row.is_given(value)):
                 continue
             where = f"--{name.replace('_', '-')}" if row is None else row.long
             if name not in understood:

@@ -9,6 +9,7 @@ from typing import Self
 
 import numpy as np
 
+from npuscope.errors import ModelError
 from npuscope.families.interface import Layers
 from npuscope.graph.model import Graph
 from npuscope.ops.run import check_work, trace
@@ -19,6 +20,8 @@ from npuscope.profiling.rounding import steps_inside
 from npuscope.profiling.validate import Validation, run_all
 from npuscope.profiling.verdict import LAYER_LSB, Coverage, judge
 from npuscope.progress import progress
+from npuscope.shown import counted
+from npuscope.text import safe_terminal
 
 Array = np.ndarray
 Values = Mapping[str, Array]
@@ -40,6 +43,16 @@ def validate_execution(
 
     def add(tallies: _WithTensors, sample: Values) -> None:
         expected, values = trace(graph, sample), execute(sample)
+        for name in graph.outputs:
+            size = values[name].size if name in values else 0
+            if size != expected[name].size:
+                raise ModelError(
+                    f"the program was not made from this network: its output in the place of "
+                    f"'{safe_terminal(name)}' has {counted(size, 'element')}, the network's "
+                    f"{expected[name].size:,}",
+                    where="--model",
+                    hint="give the model file that the program was compiled from",
+                )
         tallies.add_outputs(sample, values, expected)
         if layers is not None:
             tallies.add_layers(layers, {**sample, **expected})

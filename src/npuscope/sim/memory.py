@@ -238,7 +238,7 @@ class Bank(Struct, frozen=True):
     cycles_per_byte: float
     external: bool
     writable: bool
-    access_cycles: float = 0.0  # one burst, read or written; external RAM only
+    access_cycles: float = 0.0  # NPU cycles of one burst, read or written; external RAM only
     beat_cycles: float = 0.0  # one word of the bus
     short_cycles: float = 0.0  # one access to less than a word, whose neighbours lie elsewhere
     call_cycles: float = 0.0  # one byte of external RAM that a library call moves
@@ -299,8 +299,9 @@ def bank_of(memory: MemoryPool, machine: Machine) -> Bank:
     timing = machine.timing
     external_ram = memory.cacheable and memory.writable
     road = machine.paths[memory.path]
-    factor = machine.generation.external_factor * road.wait
-    access = timing.external_access_cycles * factor if external_ram else 0.0
+    # The RAM takes its time for an access: the NPU's clock decides only how many cycles that is.
+    factor = machine.generation.external_factor * road.wait * machine.clocks.npu_mhz / 1000
+    access = timing.external_access_ns * factor if external_ram else 0.0
     rate = machine.cycles_per_byte(memory.path)
     return Bank(
         memory.name,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, wraps
 from itertools import pairwise
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from npuscope.errors import FileError, ModelError, TargetError, UsageError
 from npuscope.families.registry import family_of, first_family
@@ -30,12 +30,22 @@ def checked(verb: Verb) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 if name not in own and not (verb.all_families and name in family_options()):
                     raise _wrong_keyword(function.__name__, verb, name)
             check_family(verb, function.__name__, options)
+            check_samples(verb, options)
             with about(args[0] if args else None):
                 return function(*args, **options)
 
         return call
 
     return decorator
+
+
+def check_samples(verb: Verb, keywords: Mapping[str, Any]) -> None:
+    """Refuse what says how samples are read, without samples."""
+    if keywords.get("data"):
+        return
+    for row in verb.options:
+        if row.of_samples and row.is_given(keywords.get(row.name)):
+            raise UsageError("needs samples", where=row.long, hint="give them with --data")
 
 
 @contextmanager

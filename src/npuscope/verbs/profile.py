@@ -16,6 +16,7 @@ from npuscope.options.rows import (
     HTML,
     NO_COLOR,
     OUTPUT,
+    OWN,
     READING,
     SOURCE,
     TARGET,
@@ -57,7 +58,7 @@ VERB = Verb(
     (
         OptionGroup("", (
             BATCH,
-            flag("full", "every field of every epoch instead of one line", python=False),
+            flag("full", "every field of every epoch instead of one line", python=False, **OWN),
             text("epochs", "only these epochs, e.g. 3,7-12", "LIST", python=False,
                 parse=epoch_numbers),
             result_file("csv", "write a table with one row per epoch"),
@@ -152,6 +153,7 @@ def report(
     as_board = bool(vendor_plan or vendor_figures or single or log) or connect != "simulated"
     if source is None and not as_board:
         raise UsageError("no source given", hint="give a model, a build folder or --connect")
+    from npuscope.advice.compare.sides import refuse_late
     from npuscope.profiling.saved import is_saved_profile, read_profile
     from npuscope.report.profile_report import ProfileReport
     from npuscope.report.result_files import write_log, write_measured, write_page, write_profile
@@ -161,6 +163,7 @@ def report(
         if batch or as_board:
             hint = "give the model or the build"
             raise UsageError("a saved profile cannot be run again", hint=hint)
+        refuse_late(source, options)
         result = ProfileReport(read_profile(source))
         write_page(html, result.profile)
     elif as_board:

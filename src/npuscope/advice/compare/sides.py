@@ -14,10 +14,11 @@ from npuscope.advice.compare.model import Side
 from npuscope.bounded_file import RESULT, read_bytes, read_head
 from npuscope.building import Build, Options, Source, build, model_beside, read_graph
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.errors import FileError, NpuscopeError
-from npuscope.families.registry import family_for
+from npuscope.errors import FileError, NpuscopeError, UsageError
+from npuscope.families.registry import families, family_for
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
+from npuscope.options.rows import BUILDING
 from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, Profile
 from npuscope.profiling.run import estimate
 from npuscope.profiling.saved import is_saved_profile, read_profile
@@ -210,7 +211,31 @@ def open_sides(a: Source, b: Source, a_options: Options, b_options: Options) -> 
         other = open_side(b, b_options)
         return open_log(a, a_options, other), other
     side = open_side(a, a_options)
-    return side, open_log(b, b_options, side) if is_log(b) else open_side(b, b_options)
+    other = open_log(b, b_options, side) if is_log(b) else open_side(b, b_options)
+    if all(is_over(source) for source in (a, b)):  # one that is built has taken them
+        refuse_late(a, a_options)
+        refuse_late(b, b_options)
+    return side, other
+
+
+def is_over(source: Source) -> bool:
+    """A log, or a run that was kept."""
+    if isinstance(source, Graph):
+        return False
+    return is_log(source) or is_saved_profile(source) or result_schema(source) in PROFILE_SCHEMAS
+
+
+def refuse_late(source: Source, options: Options) -> None:
+    """Options with a run that is over: what would change it was not asked for in time."""
+    rows = {**BUILDING, **{row.name: row for one in families() for row in one.options}}
+    given = [row for name, row in rows.items() if row.is_given(options.get(name))]
+    late = next((row for row in given if row.name != "machine"), None)
+    if late is not None and is_over(source):
+        raise UsageError(
+            f"{safe_terminal(str(source))} keeps a run as it was, which no option changes",
+            where=late.long,
+            hint="give the model or the build",
+        )
 
 
 def open_side(source: Source, options: Options) -> Side:
@@ -230,11 +255,15 @@ def neural_art_side(source: Source, options: Options) -> Side:
     name = safe_terminal(Path(source).name or str(source))
     if is_log(source):
         return open_log(source, options)
+    run = kept_run(source)
+    return Side(name, run) if run is not None else _predicted_side(source, name, options)
+
+
+def kept_run(source: str | Path) -> Profile | None:
+    """A run that was saved, or the JSON of one; its figures cannot be asked for otherwise."""
     if is_saved_profile(source):
-        return Side(name, read_profile(source))
-    if result_schema(source) in PROFILE_SCHEMAS:
-        return Side(name, read_result_profile(source))
-    return _predicted_side(source, name, options)
+        return read_profile(source)
+    return read_result_profile(source) if result_schema(source) in PROFILE_SCHEMAS else None
 
 
 def _predicted_side(source: Source, name: str, options: Options) -> Side:

@@ -163,12 +163,8 @@ def _prepared(
     entry = _kept(name, machine)
     if entry is not None:
         return entry
-    options: Options = {
-        "machine": machine,
-        "optimization": wish["optimization"],
-        "input_data_type": wish["input_data_type"],
-        "output_data_type": wish["output_data_type"],
-    }
+    told: Any = {name: value for name, value in wish.items() if name != "findings"}
+    options: Options = {**told, "machine": machine}
     network_build = build(network, options)
     timer = retimer(network_build.program, network_build.machine, network_build.graph)
     if not warnings:  # every row has to tell them

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from npuscope.bounded_file import MODEL, read_bytes
 from npuscope.building import ReadOptions, read_graph
-from npuscope.errors import ModelError, NpuscopeError
+from npuscope.errors import ModelError, NpuscopeError, UsageError
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
 from npuscope.families.ethos_u.debug_database import source_names, source_ops
 from npuscope.families.ethos_u.executorch import read_program
@@ -43,8 +43,10 @@ from npuscope.program.model import EpochKind
 from npuscope.progress import progress
 from npuscope.sim.counters import Bound, EpochCounters
 from npuscope.structs import replace
+from npuscope.text import safe_terminal
 
 FAMILY = "ethos-u"
+_OF_COMPILATION = ("optimise", "arena_cache_size", "vela", "vela_config")  # Vela's own work
 _HOST = "start of the inference on the host, assumed"
 _WITHOUT_HOST = (
     "the time is that of the NPU and of operators on the CPU, without what the host and its driver "
@@ -69,7 +71,6 @@ class EthosBuild(Struct, frozen=True):
     debug: str = ""  # Vela's debug database
     vela_cycles: float | None = None
     reasons: Mapping[str, str] = {}  # Vela's, for operators on the CPU, by their first output
-    asked: str = ""  # the machine that was asked for, where the file was made for another
 
 
 class OffloadTime(Struct, frozen=True):
@@ -130,7 +131,7 @@ def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosB
 
 def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
     """Vela reads TFLite: another source is written in that format first."""
-    machine = machine_of(str(options["machine"]), options)
+    machine = machine_asked(str(options["machine"]), options)
     _refuse_floats(graph, path)
     file = TfliteSource(data) if is_tflite(data) else written_tflite(graph)
     output = run_vela(
@@ -201,7 +202,7 @@ def written_tflite(graph: Graph) -> TfliteSource:
     return TfliteSource(file.data, tuple(origin[0] if origin else "" for origin in file.origins))
 
 
-def machine_of(name: str, options: Mapping[str, Any]) -> EthosMachine:
+def machine_asked(name: str, options: Mapping[str, Any]) -> EthosMachine:
     return load_machine(
         name,
         system=options.get("system_config") or "",
@@ -214,21 +215,35 @@ def machine_of(name: str, options: Mapping[str, Any]) -> EthosMachine:
 def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
     """A file that Vela wrote, or the one in a folder, for the machine that its stream names."""
     path = program_in(path) or path
+    late = next((name for name in _OF_COMPILATION if options.get(name)), None)
+    if late is not None:
+        raise UsageError(
+            f"{safe_terminal(path.name)} is compiled already",
+            where=f"--{late.replace('_', '-')}",
+            hint="give the model that Vela was given",
+        )
     data = read_bytes(path, MODEL)
     file = read_program(data)
-    configuration = next(iter(file.offloads.values())).stream.configuration
-    name = configuration.machine if configuration is not None else machine_names()[0]
+    name = _stated_machine(file) or machine_names()[0]
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
-    asked = str(options.get("machine") or "")
     return EthosBuild(
         file,
         data,
-        machine_of(name, options),
+        machine_asked(name, options),
         path.name,
         md5,
         origins=_origins_beside(path),
-        asked=asked if asked in machine_names() and asked != name else "",
     )
+
+
+def machine_of(path: Path) -> str:
+    return _stated_machine(read_program(read_bytes(program_in(path) or path, MODEL)))
+
+
+def _stated_machine(file: VelaFile) -> str:
+    """Streams begin with the configuration of the machine; empty where this one does not."""
+    configuration = next(iter(file.offloads.values())).stream.configuration
+    return configuration.machine if configuration is not None else ""
 
 
 def _origins_beside(path: Path) -> dict[tuple[int, int], str]:
@@ -442,11 +457,6 @@ def _notes(build: EthosBuild) -> tuple[str, ...]:
     notes = [] if build.graph is None else list(build.graph.notes)
     if not build.machine.host_ms:
         notes.append(_WITHOUT_HOST)
-    if build.asked:
-        notes.append(
-            f"Vela compiled this file for {build.machine.name}, not for {build.asked}: for that "
-            "give the model that Vela was given"
-        )
     if build.vela_cycles is not None:
         ms = build.vela_cycles / (1e3 * build.machine.clock_mhz)
         notes.append(f"Vela's own estimate: {build.vela_cycles:,.0f} cycles, {ms:.4g} ms")

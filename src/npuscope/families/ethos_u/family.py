@@ -100,6 +100,11 @@ class EthosU(Family):
 
         return program_in(path) is not None
 
+    def machine_of(self, path: Path) -> str:
+        from npuscope.families.ethos_u.build import machine_of
+
+        return machine_of(path)
+
     def read(self, path: Path, options: Options) -> Profile:
         from npuscope.families.ethos_u.build import read_build
 

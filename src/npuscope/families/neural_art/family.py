@@ -78,6 +78,13 @@ class NeuralArt(Family):
 
         return is_saved_profile(path) or is_program(path)
 
+    def machine_of(self, path: Path) -> str:
+        """Programs do not say more than whose they are; a run that was kept does."""
+        from npuscope.advice.compare.sides import kept_run
+
+        run = kept_run(path)
+        return run.machine.name if run is not None else ""
+
     def write(self, build: Build, folder: Path, options: Options) -> tuple[str, ...]:
         from npuscope.report.build_files import build_call, write_network
 
