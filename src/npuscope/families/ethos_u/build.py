@@ -46,7 +46,7 @@ from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 FAMILY = "ethos-u"
-_OF_COMPILATION = ("optimise", "arena_cache_size", "vela", "vela_config")  # Vela's own work
+_OF_COMPILATION = ("optimise", "arena_cache_size", "vela")  # Vela's own work
 _HOST = "start of the inference on the host, assumed"
 _WITHOUT_HOST = (
     "the time is that of the NPU and of operators on the CPU, without what the host and its driver "
@@ -236,7 +236,8 @@ def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
     )
 
 
-def machine_of(path: Path) -> str:
+def compiled_for(path: Path) -> str:
+    """The machine that a compiled file, or the one in a folder, names."""
     return _stated_machine(read_program(read_bytes(program_in(path) or path, MODEL)))
 
 

@@ -101,9 +101,9 @@ class EthosU(Family):
         return program_in(path) is not None
 
     def machine_of(self, path: Path) -> str:
-        from npuscope.families.ethos_u.build import machine_of
+        from npuscope.families.ethos_u.build import compiled_for
 
-        return machine_of(path)
+        return compiled_for(path)
 
     def read(self, path: Path, options: Options) -> Profile:
         from npuscope.families.ethos_u.build import read_build
