@@ -170,7 +170,12 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def parse_json(text: str | bytes, **options: Any) -> Any:
     """The value of a JSON text; a ValueError says in one line why there is none."""
-    return _bounded(json.loads, text, **options)
+    try:
+        return _bounded(json.loads, text, **options)
+    except UnicodeDecodeError:
+        # json guesses UTF-16 or UTF-32 from zeros, so what it says of a binary file misleads.
+        what = "a TFLite model" if text[4:8] == b"TFL3" else "a binary file"
+        raise ValueError(f"this is {what}") from None
 
 
 def read_array(path: str | Path) -> np.ndarray:

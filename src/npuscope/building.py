@@ -22,6 +22,7 @@ from npuscope.machine.load import (
 )
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import changes_of, with_overrides
+from npuscope.profiling.model import Profile, Stop
 from npuscope.program.model import Program
 from npuscope.shown import ShownRecord
 from npuscope.structs import replace
@@ -81,6 +82,7 @@ class Build(ShownRecord, frozen=True):
     graph: Graph | None
     machine: Machine
     program: Program
+    stops: tuple[Stop, ...] = ()  # why the vendor's compiler makes no program of the model
 
     def told(self) -> str:
         return self.program.told()
@@ -293,11 +295,27 @@ def _build(source: Source, options: Options) -> Build:
     log.debug(text, machine.name, machine.generation.name, len(program.executed), spent)
     if options.get("as_int8") and _ram_share(program, machine) > _ROOMY:
         program = replace(program, notes=(*program.notes, _NEARLY_FULL))
-    if isinstance(source, Graph):
-        return Build(graph, machine, replace(program, model_file=source.name))
-    path = Path(source)
+    path = None if isinstance(source, Graph) else Path(source)
+    stops = _stops(graph, machine, path)
+    if path is None:
+        return Build(graph, machine, replace(program, model_file=graph.name), stops)
     program = replace(program, model_file=path.name, model_md5=md5(path))
-    return Build(graph, machine, program)
+    return Build(graph, machine, program, stops)
+
+
+def _stops(graph: Graph, machine: Machine, path: Path | None) -> tuple[Stop, ...]:
+    from npuscope.rulebook.registry import stopping
+
+    findings = {finding.rule: finding for finding in stopping(graph, machine, path)}
+    return tuple(Stop(finding.rule, finding.title) for finding in findings.values())
+
+
+def predicted(network: Build) -> Profile:
+    """What the timing model gives for a build, with what stops the vendor's compiler."""
+    from npuscope.profiling.run import estimate
+
+    profile = estimate(network.program, network.machine, network.graph)
+    return replace(profile, stops=network.stops)
 
 
 def machine_for(options: Options) -> Machine:
@@ -309,7 +327,8 @@ def _as_asked(machine: Machine, options: Options, placed: bool = False) -> Machi
     """Single values are applied last, so that they override vendor files."""
     machine = with_overrides(machine, _overrides(options, placed))
     if isinstance(options.get("machine"), str | None):
-        machine = replace(machine, assumed=unstated_memories(options))
+        board = options.get("board") or ""
+        machine = replace(machine, assumed=unstated_memories(options), board=board)
     if not options.get("no_secure", False) and not options.get("relocatable", False):
         return machine
     from npuscope.machine.mpool import with_non_secure_pools, with_relative_pools

@@ -209,7 +209,7 @@ def test_compile_leaves_a_whole_folder(
     words = ["compile", "net.tflite", "-o", str(folder), "--log-lowering"]
     assert main(words) == 0
     assert capsys.readouterr().out == (
-        f"1 epoch (0 HW, 1 SW, 0 HYBRID) in {folder}\n"
+        f"1 epoch (0 HW, 1 SW, 0 HYBRID; 0.0% on the NPU) in {folder}\n"
         "note     no blobs\n"
         "epoch 3 SW Conv: not CONVACC: 257 is prime [NA-CONV-PRIME]\n"
     )

@@ -108,7 +108,10 @@ def _array(data: Dataset, path: Path) -> np.ndarray:
     name = next((name for name in LABEL_NAMES if name in arrays), next(iter(arrays), ""))
     values = arrays.get(name, np.zeros(0))
     if values.ndim == 0 or len(values) != len(data):
-        raise FileError(f"{values.shape[0] if values.ndim else 1} labels for {len(data)} samples", where=str(path))
+        raise FileError(
+            f"{values.shape[0] if values.ndim else 1} labels for {len(data)} samples",
+            where=str(path),
+        )
     return values
 
 

@@ -101,7 +101,7 @@ def unknown(sample: Sample) -> FileError:
     kinds = ", ".join(dict.fromkeys(row.kind for row in formats()))
     start = safe_terminal(sample.head[:24].decode("utf-8", errors="replace"))
     return build_files.OtherFile(
-        f"is of no kind that is known here; it starts with '{start}'",
+        f"unrecognised file type; it starts with '{start}'",
         where=str(sample.path),
         hint=f"known kinds: {kinds}",
     )

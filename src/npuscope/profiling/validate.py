@@ -108,7 +108,9 @@ class Validation(ShownRecord, frozen=True):
             if self.outputs:
                 worst = max(output.max_lsb for output in self.outputs)
                 rest = f"; what would be flashed is up to {worst:g} LSB off"
-            return f"{self.verdict}: the files of the build contradict each other: {first}{more}{rest}"
+            return (
+                f"{self.verdict}: the files of the build contradict each other: {first}{more}{rest}"
+            )
         worst = max((output.max_lsb for output in self.outputs), default=0)
         if self.verdict is Verdict.UNJUDGED:
             few = f"{self.layers_compared} of {counted(self.layers_total, 'layer')}"

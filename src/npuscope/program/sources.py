@@ -152,6 +152,12 @@ def read_source(path: Path, files: list[Path], weights: tuple[str, ...]) -> Prog
     return _with_quant(_with_use(replace(program, epochs=epochs)), files)
 
 
+def has_c_info(path: Path) -> bool:
+    """Whether the description that the compiler writes lies beside a network.c, or in a folder."""
+    folder, stem = (path, "network") if path.is_dir() else (path.parent, path.stem)
+    return bool(_reports(folder / f"{stem}.c", _files(folder)))
+
+
 def _reports(path: Path, files: list[Path]) -> list[Path]:
     """The description under the compiler's name, or else one that the vendor's other tools named
     after the network, the model and what they did."""

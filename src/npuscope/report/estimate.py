@@ -152,9 +152,9 @@ def estimate_text(
     """`every` lists all epochs, the slowest first, under their whole names."""
     lines = [
         answer(profile),
+        machine_line(profile),
         *([what_if_line(changed)] if changed else []),
         model_line(profile),
-        machine_line(profile),
         *interval_line(profile),
         *note_lines(profile),
         "",

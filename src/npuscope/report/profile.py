@@ -325,9 +325,9 @@ def _runtime(profile: Profile) -> list[str]:
     buses = ", ".join(f"{name.upper()} {mhz:g} MHz" for name, mhz in domains if mhz)
     return [
         answer(profile),
+        machine_line(profile) + (f", {buses}" if buses else ""),
         model_line(profile),
         *tensor_lines(profile),
-        machine_line(profile) + (f", {buses}" if buses else ""),
         *(_row(name, value or DASH) for name, value in session_values(profile.device).items()),
         *(_row(name, value or DASH) for name, value in said_values(profile.device).items()),
         *interval_line(profile),

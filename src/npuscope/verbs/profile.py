@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.clock import now
+from npuscope.clock import compile_time, now
 from npuscope.collector import without_collector
 from npuscope.errors import UsageError
 from npuscope.families.registry import family_for
@@ -23,6 +23,7 @@ from npuscope.options.rows import (
     VERBOSITY,
 )
 from npuscope.structs import replace
+from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
@@ -144,8 +145,12 @@ def report(
 ) -> ProfileReport:
     """A saved run as it is, a device's counters by block, or our simulation, which alone looks
     inside of a blob."""
+    from npuscope.advice.compare.sides import is_log, log_path
+
     if batch is not None and batch < 1:
         raise UsageError(f"expected at least 1 inference, found {batch}", where="--batch")
+    if isinstance(source, str | Path) and connect == "simulated" and is_log(source):
+        source, connect = None, f"log:{log_path(source)}"
     if source is not None and cfile:
         raise UsageError("SOURCE and --cfile both name the build", hint="give one of them")
     source = source or cfile
@@ -155,6 +160,7 @@ def report(
         raise UsageError("no source given", hint="give a model, a build folder or --connect")
     from npuscope.advice.compare.sides import refuse_late
     from npuscope.profiling.saved import is_saved_profile, read_profile
+    from npuscope.program.sources import has_c_info
     from npuscope.report.profile_report import ProfileReport
     from npuscope.report.result_files import write_log, write_measured, write_page, write_profile
 
@@ -188,6 +194,13 @@ def report(
         with_findings = bool(json is not None or html or trace or chrome)
         result, program = _run(source, batch or 1, html, with_findings, options)
         result = replace(result, profile=with_session(result.profile, connect, dated))
+    if cfile and not has_c_info(Path(cfile)):
+        note = (
+            f"no c_info.json next to {safe_terminal(Path(cfile).name)}: npuscope computed the "
+            "cycles that the compiler would state"
+        )
+        profile = replace(result.profile, notes=(*result.profile.notes, note))
+        result = replace(result, profile=profile)
     write_profile(result.profile, program, csv=csv, save=save, trace=trace, chrome=chrome)
     return result
 
@@ -197,9 +210,13 @@ def with_session(profile: Profile, connect: str, dated: bool) -> Profile:
     Python is the same whenever it is made."""
     if profile.device is None:
         return profile
-    session = profile.device.session or connect
-    created = profile.device.created or (now() if dated else "")
-    return replace(profile, device=replace(profile.device, session=session, created=created))
+    device = profile.device
+    changes = {"session": device.session or connect}
+    if dated:
+        changes["created"] = device.created or now()
+    if dated and connect == "simulated":  # compiled on the way
+        changes["compile_datetime"] = device.compile_datetime or compile_time()
+    return replace(profile, device=replace(device, **changes))
 
 
 @without_collector()

@@ -14,6 +14,7 @@ from npuscope.families.interface import Family
 from npuscope.families.registry import families, family_for, family_of
 from npuscope.options.kinds import DEFAULT_MACHINE
 from npuscope.options.rows import BUILDING
+from npuscope.rulebook.finding import main_limit
 from npuscope.shown import Rows, ShownRecord, counted
 
 
@@ -117,11 +118,12 @@ def _row(family: Family, name: str, source: Any, options: Mapping[str, Any]) -> 
     try:
         explanation = family.explain(source, {**own, "machine": name, "trials": True})
         best = next(iter(explanation.changes), None)
+        limit = main_limit(explanation.findings)
         return MachineRow(
             machine=name,
             family=family.name,
             **profile_figures(explanation.profile),
-            reason=explanation.findings[0].title if explanation.findings else "",
+            reason=limit.title if limit else "",
             change=best.fix.title if best else "",
             gain_ms=best.gain_ms if best else None,
             is_bound=best is not None and not best.gain.is_timed,

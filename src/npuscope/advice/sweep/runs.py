@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,17 @@ class SweepRun(Struct, frozen=True):
     @property
     def name(self) -> str:
         return f"{self.model.label} ({configuration_name(self.configuration.names)})"
+
+
+def machines_of(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The machines of runs, each once, with their generations of compilers."""
+    generations: dict[str, dict[str, None]] = {}
+    for row in rows:
+        generations.setdefault(str(row["machine"]), {})[str(row["generation"])] = None
+    return "; ".join(
+        f"{name}, generation {', '.join(known)}" if any(known) else name
+        for name, known in generations.items()
+    )
 
 
 def configuration_name(row: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from npuscope.advice.network_row import stored_figures
 from npuscope.advice.sweep.drive import run_all
 from npuscope.advice.sweep.options import SweepOptions
 from npuscope.advice.sweep.pool import Row
-from npuscope.advice.sweep.runs import single_run
+from npuscope.advice.sweep.runs import machines_of, single_run
 from npuscope.advice.sweep.spec import SpecModel
 from npuscope.advice.tune.result import TriedPoint, Tuned, TunePoint
 from npuscope.advice.tune.search import Aims, front, search
@@ -169,6 +169,7 @@ def tune(
         tried=tuple(tried(space.name(p), rows[p], answers.figure(p)) for p in aims),
         notes=(*answers.notes, *notes),
         store=str(store or ""),
+        machine=machines_of(rows.values()),
     )
 
 

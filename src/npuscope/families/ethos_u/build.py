@@ -21,7 +21,7 @@ from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machin
 from npuscope.families.ethos_u.marks import program_in
 from npuscope.families.ethos_u.network import operator_graph
 from npuscope.families.ethos_u.timing import KernelLimit, KernelTime, StreamTime, time_stream
-from npuscope.families.ethos_u.vela import VelaOptions, run_vela
+from npuscope.families.ethos_u.vela import VelaOptions, run_vela, vela_version
 from npuscope.files.load import is_tflite, read_model
 from npuscope.files.tflite.file import SourceOp, TfliteModel, parse
 from npuscope.files.tflite.write_graph import write_tflite
@@ -71,6 +71,7 @@ class EthosBuild(Struct, frozen=True):
     debug: str = ""  # Vela's debug database
     vela_cycles: float | None = None
     reasons: Mapping[str, str] = {}  # Vela's, for operators on the CPU, by their first output
+    compiler: str = ""  # the version of Vela, where it was run from here
 
 
 class OffloadTime(Struct, frozen=True):
@@ -161,6 +162,7 @@ def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any])
         output.debug,
         output.cycles,
         output.reasons,
+        compiler=vela_version(options.get("vela") or ""),
     )
 
 
@@ -305,7 +307,16 @@ def timed(build: EthosBuild) -> Profile:
     low, high = known_error(machine).interval(sum(part.ms for part in parts) - machine.host_ms)
     return plain_profile(
         _model_info(build, run),
-        MachineInfo(machine.name, "", False, machine.cpu_mhz, machine.clock_mhz),
+        MachineInfo(
+            machine.name,
+            "",
+            False,
+            machine.cpu_mhz,
+            machine.clock_mhz,
+            chip=f"Arm Ethos-{machine.product.upper()}",
+            board=machine.board,
+            compiler=f"Vela {build.file.version or build.compiler}".strip(),
+        ),
         parts,
         interval_ms=(low + machine.host_ms, high + machine.host_ms),
         model_error=known_error(machine).words,
@@ -313,8 +324,7 @@ def timed(build: EthosBuild) -> Profile:
         fit=Fit(machine.constants == "sram", machine.arena == "sram", True, "as Vela placed it"),
         notes=_notes(build),
         family=FAMILY,
-        machine_words=f"{machine.name}, {machine.clock_mhz:g} MHz, {machine.system}, "
-        f"{machine.memory_mode}",
+        machine_words=f"{machine.clock_mhz:g} MHz, {machine.system}, {machine.memory_mode}",
         figures=_figures(build, run, parts),
         payload=run,
     )

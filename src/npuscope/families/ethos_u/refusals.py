@@ -158,12 +158,14 @@ def _hits(row: RefusalRow, profile: Profile) -> Iterator[Hit]:
         if part.kind is EpochKind.SW:
             reason = run.reasons.get(part.index, "")
             if row_of(part.operators[0], reason) is row:
-                yield _hit(part, reason)
+                yield _hit(part, reason, profile.total_ms)
 
 
-def _hit(part: EpochProfile, reason: str) -> Hit:
+def _hit(part: EpochProfile, reason: str, total_ms: float) -> Hit:
     operator = part.operators[0]
-    evidence: dict[str, Value] = {"ms": part.ms, "op": operator, "epochs": 1}
+    evidence: dict[str, Value] = {"ms": part.ms, "op": operator, "epochs": [part.index]}
+    if total_ms:
+        evidence["share"] = round(part.ms / total_ms, 4)
     unfit = tuple(fix for fix, kinds in _ABOUT.items() if operator not in kinds)
     gains = {fix.id: at_most(part.ms) for kind, fix in _BORDER.items() if kind == operator}
     return Hit(

@@ -150,7 +150,6 @@ def explained(build: EthosBuild, profile: Profile) -> Explanation:
         findings += [fault for fault in faults if not on_cpu.issuperset(fault.ops)]
     lines = (
         f"model    {safe_terminal(build.name)}",
-        f"machine  {profile.machine_words}",
         *(f"note     {note}" for note in profile.notes),
     )
     return explanation(_answer(profile, run, build.machine), profile, findings, lines)

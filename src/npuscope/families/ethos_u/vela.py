@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
@@ -45,6 +46,16 @@ def vela_command(command: str = "") -> list[str]:
     if (path := shutil.which("vela")) is not None:
         return [path]
     raise UsageError("Vela, the compiler for Ethos-U, is not installed", hint=_INSTALL)
+
+
+def vela_version(command: str = "") -> str:
+    """Of the package of this Python; another command does not say which version it is."""
+    if command:
+        return ""
+    try:
+        return version("ethos-u-vela")
+    except PackageNotFoundError:
+        return ""
 
 
 class VelaOptions(Struct, frozen=True):

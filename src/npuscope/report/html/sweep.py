@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from npuscope.advice.network_row import stored_row
-from npuscope.advice.sweep.runs import configuration_name
+from npuscope.advice.sweep.runs import configuration_name, machines_of
 from npuscope.advice.sweep.summary import Summary, short_names
 from npuscope.profiling.ranges import coverage_of_all
 from npuscope.report.figures import DASH, count, ms, size
@@ -51,6 +51,7 @@ def sweep_page(summary: Summary, store: str) -> str:
             "title": store,
             "answer": outcome(summary),
             "sure": f"predicted; {coverage_of_all()}",
+            "machine": machines_of(summary.rows),
             "figures": _figures(summary),
             "cloud": cloud(
                 "Latency against RAM",
