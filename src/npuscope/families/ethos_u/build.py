@@ -132,7 +132,7 @@ def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosB
 
 def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
     """Vela reads TFLite: another source is written in that format first."""
-    machine = machine_asked(str(options["machine"]), options)
+    machine = machine_of(str(options["machine"]), options)
     _refuse_floats(graph, path)
     file = TfliteSource(data) if is_tflite(data) else written_tflite(graph)
     output = run_vela(
@@ -204,7 +204,7 @@ def written_tflite(graph: Graph) -> TfliteSource:
     return TfliteSource(file.data, tuple(origin[0] if origin else "" for origin in file.origins))
 
 
-def machine_asked(name: str, options: Mapping[str, Any]) -> EthosMachine:
+def machine_of(name: str, options: Mapping[str, Any]) -> EthosMachine:
     return load_machine(
         name,
         system=options.get("system_config") or "",
@@ -231,7 +231,7 @@ def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
     return EthosBuild(
         file,
         data,
-        machine_asked(name, options),
+        machine_of(name, options),
         path.name,
         md5,
         origins=_origins_beside(path),

@@ -17,7 +17,7 @@ from npuscope.families.ethos_u.build import (
     EthosRun,
     TfliteSource,
     as_vela_reads,
-    machine_asked,
+    machine_of,
     timed,
 )
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine
@@ -93,7 +93,7 @@ def sensitivities(build: EthosBuild, options: Mapping[str, Any]) -> tuple[Sensit
         for better in (value * (1 - STEP), value * (1 + STEP)):
             overrides = {**(options.get("overrides") or {}), key: better}
             try:
-                machine = machine_asked(build.machine.name, {**options, "overrides": overrides})
+                machine = machine_of(build.machine.name, {**options, "overrides": overrides})
             except UsageError:  # beyond what the value may be
                 continue
             saved_ms = now_ms - timed(replace(build, machine=machine)).total_ms
