@@ -13,6 +13,8 @@ from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from npuscope.graph.model import Tensor
     from npuscope.machine.model import Machine
     from npuscope.profiling.model import Profile
@@ -117,7 +119,7 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
 # --- Text ---
 
 
-def _output(loss: OutputLoss, machine: Machine) -> dict[str, Any]:
+def _output(loss: OutputLoss, machine: Machine | Struct) -> dict[str, Any]:
     return {
         "name": loss.name,
         "sqnr_db": loss.sqnr_db,

@@ -31,6 +31,7 @@ class NeuralArt(Family):
     name = "neural-art"
     understands: ClassVar[frozenset[str] | None] = None
     house_machines = True
+    quantizes = True
     needs_program = True
     live = "npuscope.live.answers"
 
