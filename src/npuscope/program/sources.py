@@ -155,7 +155,7 @@ def read_source(path: Path, files: list[Path], weights: tuple[str, ...]) -> Prog
 def has_c_info(path: Path) -> bool:
     """Whether the description that the compiler writes lies beside a network.c, or in a folder."""
     folder, stem = (path, "network") if path.is_dir() else (path.parent, path.stem)
-    return bool(_reports(folder / f"{stem}.c", _files(folder)))
+    return bool(_reports(folder / f"{stem}.c", files_of(folder)))
 
 
 def _reports(path: Path, files: list[Path]) -> list[Path]:

@@ -53,7 +53,7 @@ VERB = Verb(
 
 
 @checked(VERB)
-def deploy(
+def deploy(  # type: ignore[misc]  # `board` has a default of its own here
     source: str | Path,
     *,
     board: str = BOARDS[0],

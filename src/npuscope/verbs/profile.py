@@ -150,7 +150,7 @@ def report(
     if batch is not None and batch < 1:
         raise UsageError(f"expected at least 1 inference, found {batch}", where="--batch")
     if isinstance(source, str | Path) and connect == "simulated" and is_log(source):
-        source, connect = None, f"log:{log_path(source)}"
+        connect, source = f"log:{log_path(source)}", None
     if source is not None and cfile:
         raise UsageError("SOURCE and --cfile both name the build", hint="give one of them")
     source = source or cfile
@@ -211,12 +211,12 @@ def with_session(profile: Profile, connect: str, dated: bool) -> Profile:
     if profile.device is None:
         return profile
     device = profile.device
-    changes = {"session": device.session or connect}
+    device = replace(device, session=device.session or connect)
     if dated:
-        changes["created"] = device.created or now()
+        device = replace(device, created=device.created or now())
     if dated and connect == "simulated":  # compiled on the way
-        changes["compile_datetime"] = device.compile_datetime or compile_time()
-    return replace(profile, device=replace(device, **changes))
+        device = replace(device, compile_datetime=device.compile_datetime or compile_time())
+    return replace(profile, device=device)
 
 
 @without_collector()

@@ -90,8 +90,8 @@ def on_machines(
         family_for(source, {"machine": name})
     named = {family.name: family for family in map(family_of, names)}.values()
     taken = [family.understood(options, BUILDING) for family in named]
-    unknown = {name: options[name] for name in options if not any(name in one for one in taken)}
-    next(iter(named)).check(unknown, BUILDING)
+    idle = {name: options[name] for name in options if not any(name in one for one in taken)}
+    next(iter(named)).check(idle, BUILDING)
     return MachineTable(model, tuple(_row(family_of(n), n, source, options) for n in names))
 
 

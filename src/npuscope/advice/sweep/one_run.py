@@ -14,7 +14,7 @@ from typing import Any
 
 from npuscope.advice.network_row import stored_counts, stored_sizes, stored_times
 from npuscope.advice.sweep.runs import canonical, versions
-from npuscope.building import Build, Options, build
+from npuscope.building import Build, build
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.families.registry import family_of
@@ -164,7 +164,7 @@ def _prepared(
     if entry is not None:
         return entry
     told: Any = {name: value for name, value in wish.items() if name != "findings"}
-    options: Options = {**told, "machine": machine}
+    options: Any = {**told, "machine": machine}
     network_build = build(network, options)
     timer = retimer(network_build.program, network_build.machine, network_build.graph)
     if not warnings:  # every row has to tell them
