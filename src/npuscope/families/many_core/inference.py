@@ -14,7 +14,6 @@ from npuscope.families.many_core.compiler.depth_first import batch_of
 from npuscope.families.many_core.compiler.metrics import perf_metrics
 from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
-from npuscope.families.many_core.levers import Scaling, levers, scaling
 from npuscope.families.many_core.machine import CoreMachine, known_core_machines, load_core_machine
 from npuscope.families.many_core.opstats.lever import Lever
 from npuscope.families.many_core.opstats.model import CoreBound, CoreVerdict, Opstats
@@ -22,6 +21,8 @@ from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.rules import FAMILY, core_findings
+from npuscope.families.many_core.scaling import Scaling, scaling
+from npuscope.families.many_core.setups.levers import levers
 from npuscope.families.many_core.setups.model import (
     MODEL_ERROR,
     CardSetup,

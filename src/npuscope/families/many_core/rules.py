@@ -70,7 +70,14 @@ def waits_for_ddr(run: CoreRun) -> Iterator[Hit]:
         return
     evidence = {"critical_path": round(run.path("DDR"), 4), "ddr_bytes": run.tables.ddr_bytes}
     gains = run.gains("core-batch", "core-integers", "core-keep")
-    yield Hit((), _percent(run.share("DDR")), "below 60 % of the time", evidence, gains=gains)
+    yield Hit(
+        (),
+        _percent(run.share("DDR")),
+        "below 60 % of the time",
+        evidence,
+        gains=gains,
+        unfit=run.unfit,
+    )
 
 
 @advise(
@@ -87,7 +94,7 @@ def hmx_is_full(run: CoreRun) -> Iterator[Hit]:
         gains = run.gains("core-integers", "core-more")
         share = _percent(run.share("HMX"))
         evidence: dict[str, Value] = {"critical_path": round(run.path("HMX"), 4)}
-        yield Hit((), share, None, evidence, run.settings(), gains)
+        yield Hit((), share, None, evidence, run.settings(), gains, unfit=run.unfit)
 
 
 @advise(
@@ -112,7 +119,9 @@ def vectors_hold_up(run: CoreRun) -> Iterator[Hit]:
     if dearest:
         settings["core-cheaper"] = {"kind": dearest, "share": share}
     gains = run.gains("core-integers", "core-more")
-    yield Hit((), _percent(run.share("HVX")), None, {"dearest": dearest}, settings, gains)
+    yield Hit(
+        (), _percent(run.share("HVX")), None, {"dearest": dearest}, settings, gains, unfit=run.unfit
+    )
 
 
 @advise(
@@ -147,7 +156,8 @@ def waits_for_the_host(run: CoreRun) -> Iterator[Hit]:
     if share >= _HOST:
         waited = share * run.ms
         limit, cost = f"below {_percent(_HOST)}", {"ms": round(waited, 6)}
-        yield Hit((), _percent(share), limit, cost, gains={"core-queue": at_most(waited)})
+        gains = run.gains("core-queue") or {"core-queue": at_most(waited)}
+        yield Hit((), _percent(share), limit, cost, gains=gains)
 
 
 @advise(
