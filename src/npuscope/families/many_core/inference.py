@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from npuscope.bounded_file import MODEL, read_bytes
+from npuscope.bounded_file import opened
 from npuscope.families.many_core.compiler.depth_first import batch_of
 from npuscope.families.many_core.compiler.metrics import perf_metrics
 from npuscope.families.many_core.compiler.options import CoreCompileOptions
@@ -30,11 +30,11 @@ from npuscope.families.many_core.setups.model import (
     SetupPrediction,
     predict,
 )
+from npuscope.families.many_core.setups.network import compilable_graph
 from npuscope.families.many_core.setups.search import Objective, search
 from npuscope.families.many_core.setups.work import NetworkWork, network_work
 from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.families.many_core.sim.run import simulate
-from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.profiling.model import (
     Fit,
@@ -51,6 +51,7 @@ from npuscope.structs import replace
 
 # All of the simulator's different inferences are among so many, most likely.
 _ITERATIONS = 17
+_BLOCK = 1 << 20  # bytes of a file that are read at once
 _MS = 1e3 / UTIMER_HZ
 
 
@@ -111,13 +112,17 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> CoreBuil
         overrides=options.get("overrides"),
         machine_file=options.get("machine_file"),
     )
-    graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
+    shapes = options.get("shapes")
+    graph = source if isinstance(source, Graph) else compilable_graph(Path(source), shapes)
     program = compile_graph(graph, machine, CoreCompileOptions(stats_level=70, ddr_stats=True))
     if isinstance(source, Graph):
         return CoreBuild(program, machine, graph, graph.name, "")
     path = Path(source)
-    md5 = hashlib.md5(read_bytes(path, MODEL), usedforsecurity=False).hexdigest()
-    return CoreBuild(program, machine, graph, path.name, md5)
+    digest = hashlib.md5(usedforsecurity=False)
+    with opened(path) as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return CoreBuild(program, machine, graph, path.name, digest.hexdigest())
 
 
 def inference(build: CoreBuild) -> Profile:
