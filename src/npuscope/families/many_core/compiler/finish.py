@@ -236,7 +236,12 @@ def assemble(
     devices = [replace(part, name=name) for name, (part, _) in zip(names, parts, strict=True)]
     layout = _layout(graph, devices, [edges for _, edges in parts], machine, options)
     idle = _idle_depth_first(graph, draft, options)
-    more = (*idle, *(_PIPELINE,) * bool(draft.stages), *(UNREAD,) * bool(unread_bytes))
+    batch = batch_of(graph)
+    counted_as = (
+        f"-stats-batchsize={options.stats_batch}: a run counts as {options.stats_batch} inferences "
+        f"in rates and in what opstats says per inference; the network's batch is {batch}",
+    ) * (options.stats_batch not in (1, batch))
+    more = (*counted_as, *idle, *(_PIPELINE,) * bool(draft.stages), *(UNREAD,) * bool(unread_bytes))
     layout = replace(layout, notes=(*layout.notes, *more))
     networks = zip(layout.specializations, vtcm_rows, strict=True)
     layout = replace(
