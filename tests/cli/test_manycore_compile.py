@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from many_core.nets import convolutions, encoder, integer_net
 from npuscope.cli.drive import perform
+from npuscope.cli.main import main
 from npuscope.cli.parser import build_parser
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.families.many_core.container import read_program
@@ -135,3 +137,28 @@ def test_wrong_words_get_one_sentence(
         _run("-model=model.onnx", "-aic-binary-dir=b", *words)
     assert str(caught.value).startswith(text)
     assert not Path("b").exists()
+
+
+def test_what_a_compiler_wrote_is_timed_as_its_model_is(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder of `compile -o`, that of `manycore compile`, and the container itself."""
+    machine = ("--machine", "cloudai100")
+    slow = ("--set", "clocks.core_mhz=700")
+    assert main(["compile", "model.onnx", *machine, "-o", "whole"]) == 0
+    assert main(["manycore", "compile", "-model=model.onnx", "--cores", "2", "-o", "two"]) == 0
+    assert main(["compile", "model.onnx", *machine, *slow, "-o", "slow"]) == 0
+    expected = npuscope.estimate("model.onnx", machine="cloudai100")
+    assert npuscope.estimate("whole").total_ms == expected.total_ms
+    assert npuscope.estimate("whole/programqpc.bin").total_ms == expected.total_ms
+    best = npuscope.manycore_setups("model.onnx", cores=2, copies=1, batch=1, in_flight=1).best
+    assert npuscope.estimate("two").total_ms == best.latency_ms
+    capsys.readouterr()
+    assert main(["explain", "whole"]) == 0
+    assert " ms, bound by " in capsys.readouterr().out.splitlines()[0]
+    assert main(["estimate", "slow"]) == 2
+    assert "was compiled for another machine" in capsys.readouterr().err
+    assert main(["estimate", "slow", *machine, *slow]) == 0
+    model.unlink()
+    with pytest.raises(FileError, match="the model of the program is no longer there"):
+        npuscope.estimate("whole")
