@@ -9,6 +9,7 @@ import pytest
 
 import npuscope
 from many_core.nets import convolutions, encoder, integer_net
+from models import conv_net, to_tflite
 from npuscope.cli.drive import perform
 from npuscope.cli.main import main
 from npuscope.cli.parser import build_parser
@@ -162,3 +163,25 @@ def test_what_a_compiler_wrote_is_timed_as_its_model_is(
     model.unlink()
     with pytest.raises(FileError, match="the model of the program is no longer there"):
         npuscope.estimate("whole")
+
+
+def test_the_batch_of_stats_is_explained_and_divides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.tflite").write_bytes(to_tflite(conv_net()))
+    (tmp_path / "stats").mkdir()
+    compiled = "manycore compile -model=net.tflite -aic-binary-dir=bin -stats-batchsize=4"
+    run = "manycore run --test-data=bin --aic-profiling-type=raw_device_stats"
+    assert main(compiled.split()) == 0
+    text = capsys.readouterr().out
+    assert "a run counts as 4 inferences" in text
+    assert "The inputs have a batch of 1: a run computes 1, not 4" in text
+    assert main([*run.split(), "--aic-profiling-out-dir=stats"]) == 0
+    tables = "opstats --qpc bin/programqpc.bin --input-dir stats --output-dir . --summary --json"
+    capsys.readouterr()
+    assert main(tables.split()) == 0
+    told = capsys.readouterr().out
+    (summary,) = tmp_path.glob("*summary*")
+    assert "ucycles/inf: (" in summary.read_text()
+    assert '"inference_ucycles": ' in told

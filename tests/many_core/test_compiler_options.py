@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from many_core.nets import EncoderShape, encoder, graph_of
 from npuscope.errors import UsageError
 from npuscope.families.many_core.compiler.options import (
     RECIPES,
@@ -12,7 +11,6 @@ from npuscope.families.many_core.compiler.options import (
     pmu_of,
     stats_level,
 )
-from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.layout import Pmu
 from npuscope.families.many_core.machine import load_core_machine
 
@@ -73,15 +71,3 @@ def test_options_are_checked_against_the_machine(options: CoreCompileOptions, wh
     with pytest.raises(UsageError) as caught:
         options.check(load_core_machine())
     assert caught.value.where == where
-
-
-@pytest.mark.parametrize(("asked", "said"), [(1, False), (2, False), (8, True)])
-def test_a_stats_batch_that_is_not_the_networks_says_what_it_does(asked: int, said: bool) -> None:
-    graph = graph_of(encoder(EncoderShape(batch=2)))
-    options = CoreCompileOptions(1, stats_batch=asked)
-    notes = compile_graph(graph, load_core_machine(), options).layout.notes
-    expected = (
-        "-stats-batchsize=8: a run counts as 8 inferences in rates and in what opstats says per "
-        "inference; the network's batch is 2"
-    )
-    assert (expected in notes) == said

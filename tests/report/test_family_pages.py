@@ -62,7 +62,9 @@ def test_findings_are_shown(many_core: Any, data: dict[str, Any]) -> None:
 
 def test_nothing_is_stated_that_this_machine_does_not_have(data: dict[str, Any]) -> None:
     facts = dict(data["facts"])
-    assert facts["Machine"] == "cloudai100, 16 of 16 cores, batch 1"
+    assert facts["Machine"] == data["machine"]
+    assert data["machine"].startswith("cloudai100 (Cloud AI 100), ")
+    assert data["machine"].endswith(", 16 of 16 cores, batch 1")
     assert not {"Epoch controller", "Clocks"} & set(facts)
     assert "External RAM" not in figures(data)
     assert figures(data)["Internal RAM"]["detail"] == "activations stay in VTCM"

@@ -91,7 +91,7 @@ class CoreBuild(Struct, frozen=True):
     @property
     def machine_words(self) -> str:
         cores = f"{self.program.layout.cores} of {self.machine.cores.count} cores"
-        return f"{self.machine.name}, {cores}, batch {self.batch}"
+        return f"{cores}, batch {self.batch}"
 
 
 class CoreInference(Struct, frozen=True):
@@ -188,7 +188,6 @@ def inference(build: CoreBuild) -> Profile:
     tables = replace(tables, verdict=_verdict(timing), roofline=roof)
     ways = levers(build.work, build.program.layout.cores, build.machine)
     halves = scaling(build.graph, build.program, build.machine)
-    mhz = build.machine.clocks.core_mhz
     run = CoreInference(build, result, tables, timing, ways, halves)
     low, high = timing.interval
     metrics = perf_metrics(build.program)
@@ -205,7 +204,7 @@ def inference(build: CoreBuild) -> Profile:
             metrics.macs,
             build.graph.parameters(),
         ),
-        MachineInfo(build.machine.name, "", False, mhz, mhz),
+        core_machine_info(build.machine),
         [
             plain_part(number, row.node, (row.end_uc - row.start_uc) * _MS, origin=row.origin)
             for number, row in enumerate(tables.nodes)
@@ -235,6 +234,13 @@ def _verdict(timing: SetupPrediction) -> CoreVerdict:
     }
     ranked = tuple(sorted(shares.items(), key=lambda pair: -pair[1]))
     return CoreVerdict(CoreBound[timing.limit.name], ranked)
+
+
+def core_machine_info(machine: CoreMachine) -> MachineInfo:
+    mhz = machine.clocks.core_mhz
+    return MachineInfo(
+        machine.name, "", False, mhz, mhz, chip=machine.chip, compiler="npuscope's own compiler"
+    )
 
 
 def core_figures(

@@ -200,6 +200,7 @@ class CoreMachine(Struct, frozen=True):
     setups: SetupCosts
     pcycles_per_kb: dict[str, Rate]
     power: Power | None = None  # absent where nothing was published
+    chip: str = ""  # as its maker calls it
 
     @property
     def core_hz(self) -> int:

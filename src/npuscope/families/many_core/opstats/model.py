@@ -184,6 +184,11 @@ class Totals(Struct, frozen=True):
         return 1 / self.seconds if self.ucycles else 0.0
 
     @property
+    def inference_ucycles(self) -> float:
+        """The run's, by the inferences that it counts as."""
+        return self.ucycles / max(self.stats_batch, 1)
+
+    @property
     def inferences_per_s(self) -> float:
         return self.stats_batch / self.seconds if self.ucycles else 0.0
 

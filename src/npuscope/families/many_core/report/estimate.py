@@ -15,6 +15,7 @@ from npuscope.families.many_core.report.setups import setup_json, setup_line
 from npuscope.families.many_core.rules import FAMILY
 from npuscope.profiling.model import Profile
 from npuscope.records import encode
+from npuscope.report.figures import machine_line
 from npuscope.rulebook.finding import finding_json
 from npuscope.shown import significant
 from npuscope.text import safe_terminal
@@ -38,11 +39,11 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
     per_s = significant(profile.inferences_per_s, 4)
     speed = f"{significant(profile.total_ms, 4)} ms, {per_s} inf/s"
     yield f"{profile.fit_words}; {speed} (predicted)"
+    yield machine_line(profile)
     ops = sum(len(part.all_ops()) for part in build.program.devices)
     macs, params = metrics.macs / 1e6, build.graph.parameters() / 1e6
     millions = f"{macs:,.2f} M MACs, {params:,.2f} M parameters"
     yield f"model    {safe_terminal(build.file)}: {millions}, {ops:,} ops"
-    yield f"machine  {profile.machine_words}"
     timing = timed.prediction
     limits = f"{significant(low, 4)} to {significant(high, 4)} ms"
     yield f"range    {limits} (80 % of published runs of other networks)"
