@@ -185,3 +185,23 @@ def test_the_batch_of_stats_is_explained_and_divides(
     (summary,) = tmp_path.glob("*summary*")
     assert "ucycles/inf: (" in summary.read_text()
     assert '"inference_ucycles": ' in told
+
+
+def test_a_container_is_listed_core_by_core(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["manycore", "compile", "-model=model.onnx", "--cores", "2", "-o", "two"]) == 0
+    program = read_program(Path("two", "programqpc.bin").read_bytes())
+    capsys.readouterr()
+    for source in ("two/programqpc.bin", "two"):
+        assert main(["disasm", source]) == 0
+        text = capsys.readouterr().out
+        ops = program.devices[0].all_ops()
+        listed = [line for line in text.splitlines() if line and line[0] != ";"]
+        assert len(listed) == len(ops)
+        assert all(any(op.info.name in line for line in listed) for op in ops[:20])
+    assert main(["disasm", "two/programqpc.bin", "--json"]) == 0
+    blobs = json.loads(capsys.readouterr().out)["blobs"]
+    assert [blob["name"] for blob in blobs] == ["QAicGraph core 0", "QAicGraph core 1"]
+    first = program.devices[0].ops[0][0][0]
+    assert blobs[0]["groups"][0]["ops"][0]["kind"] == first.info.kind
