@@ -12,7 +12,7 @@ from npuscope.advice.explain import explain, merged
 from npuscope.advice.explanation import Explanation
 from npuscope.graph.model import Graph
 from npuscope.profiling.run import estimate
-from npuscope.rulebook.finding import Finding, Fix, Hit, Severity
+from npuscope.rulebook.finding import Finding, Fix, Hit, Severity, main_limit, worst_first
 from npuscope.rulebook.fix import at_most
 from npuscope.rulebook.registry import lint_graph, make_finding
 
@@ -78,20 +78,20 @@ def test_a_risk_that_the_run_confirms_is_told_once() -> None:
 def test_only_the_same_op_counts_as_told() -> None:
     run = (finding("NA-SOFTMAX", ops=("a",)),)
     risks = (finding("LINT-SOFTMAX", ops=("a",)), finding("LINT-SOFTMAX", ops=("b",)))
-    assert [f.ops for f in merged(run, risks)] == [("a",), ("b",)]
+    assert [f.ops for f in merged(run, risks, 10.0)] == [("a",), ("b",)]
 
 
 @pytest.mark.parametrize(("gain", "told"), [(3.0, "LINT-DECODE-TAIL"), (1.0, "ADV-TAIL")])
 def test_of_two_that_say_the_same_the_one_that_sees_more_is_told(gain: float, told: str) -> None:
     run = (finding("ADV-TAIL", 2.0, ops=("a",)), finding("ADV-BANK"))
     risk = finding("LINT-DECODE-TAIL", gain, ops=("a", "b"))
-    assert [f.rule for f in merged(run, (risk,))] == [told, "ADV-BANK"]
+    assert [f.rule for f in merged(run, (risk,), 10.0)] == [told, "ADV-BANK"]
 
 
 def test_what_costs_most_comes_first_where_no_gain_is_known() -> None:
     costly = Hit(("a",), "value", None, {"ms": 5.0, "epochs": [1], "kind": "SW", "op": "Max"})
     dear = [make_finding(catalogue()["NA-OP-SOFTWARE"], costly) for _ in range(2)]
-    found = merged((finding("ADV-COPIES", 6.0), *dear), (finding("LINT-RANK", None),))
+    found = merged((finding("ADV-COPIES", 6.0), *dear), (finding("LINT-RANK", None),), 20.0)
     assert [f.rule for f in found] == ["NA-OP-SOFTWARE"] * 2 + ["ADV-COPIES", "LINT-RANK"]
     first = best_changes(found, 20.0)[0]
     assert (first.rule, first.gain, first.cost_ms) == ("NA-OP-SOFTWARE", at_most(10.0), 10.0)
@@ -100,11 +100,41 @@ def test_what_costs_most_comes_first_where_no_gain_is_known() -> None:
 def test_findings_are_sorted_by_gain_then_severity() -> None:
     found = merged(
         (finding("ADV-COPIES", 1.0), finding("NA-SOFTMAX", None), finding("ADV-BANK", None)),
-        (finding("LINT-RANK", None), finding("LINT-BATCH", None)),
+        (finding("LINT-RANK", None), finding("LINT-UINT8", None)),
+        10.0,
     )
-    assert [f.rule for f in found[:2]] == ["ADV-COPIES", "LINT-BATCH"]
-    severities = [f.severity for f in found[1:]]
+    assert [f.rule for f in found[:2]] == ["LINT-UINT8", "ADV-COPIES"]
+    severities = [f.severity for f in found[2:]]
     assert severities == sorted(severities, key=lambda s: s.rank)
+
+
+def away(ms: float, **evidence: bool) -> Finding:
+    values = {"ms": ms, "epochs": [1], "kind": "SW", "op": "Max", **evidence}
+    return make_finding(catalogue()["NA-OP-SOFTWARE"], Hit(("a",), "value", None, values))
+
+
+@pytest.mark.parametrize(
+    ("left", "gain", "first"),
+    [
+        (away(0.5), 8.0, "NA-OP-SOFTWARE"),  # it leaves the NPU and takes a part of the time
+        (away(0.01), 8.0, "ADV-COPIES"),  # its time is negligible, the other's is not
+        (away(0.01), 0.02, "NA-OP-SOFTWARE"),  # both are negligible
+        (away(0.01, ms_known=False), 8.0, "NA-OP-SOFTWARE"),  # nobody knows what it takes
+    ],
+)
+def test_what_leaves_the_npu_comes_before_advice(left: Finding, gain: float, first: str) -> None:
+    error = finding("LINT-UINT8", None)
+    found = worst_first((finding("ADV-COPIES", gain), left, error), 10.0)
+    assert next(f.rule for f in found if f is not error) == first
+
+
+def test_the_main_limit_has_the_largest_share_of_the_time() -> None:
+    slow = Hit(("b",), "value", None, {"ms": 8.0})
+    layer = make_finding(catalogue()["ADV-WEIGHTS"], slow)
+    assert main_limit((away(0.02), layer)) is layer
+    assert main_limit((away(9.0), layer)) != layer
+    assert main_limit((layer, error := finding("LINT-UINT8", None))) is error
+    assert main_limit(()) is None
 
 
 def test_the_best_three_changes() -> None:

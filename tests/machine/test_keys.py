@@ -25,7 +25,10 @@ from npuscope.machine.set_keys import (
 MACHINE = load_machine()
 KEYS = machine_keys(MACHINE)
 # What a machine and a generation are called, and an option of its own.
-NOT_SETTABLE = {"name", "description", "epoch_controller", "generation.name", "assumed"}
+NOT_SETTABLE = {
+    *("name", "description", "chip", "board"),
+    *("epoch_controller", "generation.name", "assumed"),
+}
 
 
 def unmarked(kind: Any, place: str = "") -> Iterator[str]:
@@ -51,7 +54,7 @@ def test_every_field_is_marked() -> None:
 
 def test_every_value_of_the_toml_is_a_key() -> None:
     table = read_table(packaged("stm32n6"))
-    for apart in ("generations", "clock_modes", "flash", "psram", "name", "description"):
+    for apart in ("generations", "clock_modes", "flash", "psram", "name", "description", "chip"):
         table.pop(apart)
     assert set(leaves(table)) <= set(KEYS)
     assert {key for key in KEYS if key.startswith("generation.control.")}

@@ -28,8 +28,12 @@ def test_the_answer_comes_first(found: Comparison) -> None:
         f"B is {abs(b - a):.3f} ms {way}: {a:.3f} -> {b:.3f} ms ({100 * (b - a) / a:+.1f}%); "
         "99.9% of the differences have a cause"
     )
-    assert lines[1].startswith("A        net: stm32n6, generation 2.2, epoch controller on, ")
-    assert lines[2].startswith("B        net: stm32n6, generation 4.0, ")
+    assert lines[1].startswith(
+        "A        net: stm32n6 (STM32N6x7), no board named, generation 2.2: "
+    )
+    assert lines[2].startswith(
+        "B        net: stm32n6 (STM32N6x7), no board named, generation 4.0: "
+    )
     low, high = found.a.profile.interval_ms
     assert lines[1].endswith(f" (predicted, {low:.3f} to {high:.3f} ms)")
 

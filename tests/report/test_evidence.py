@@ -33,7 +33,7 @@ def finding(**evidence: object) -> Finding:
             {"value": 301056, "limit": 64000, "buffer": "out", "pool": "npuRAM5"},
             "301,056 (limit: 64,000); buffer out; in npuRAM5",
         ),
-        ({"value": 3, "limit": None, "ms": 0.5, "ms_known": False}, "at least 0.500 ms; 3"),
+        ({"value": 3, "limit": None, "ms": 0.5, "ms_known": False}, "about 0.500 ms; 3"),
         ({"value": None, "limit": None, "slowdown": 2.2}, "about 2.2x slower than a better shape"),
         ({"value": "x", "limit": None, "some_new_key": 1.23456}, "x; some new key: 1.235"),
         ({"value": "x", "limit": None, "weights_bytes": 2 << 20}, "x; 2.00 MiB of weights"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from npuscope.advice.catalogue import catalogue
 from npuscope.advice.changes import best_changes
 from npuscope.advice.explanation import Explanation
+from npuscope.report.figures import machine_line
 from npuscope.report.findings import explain_json, explain_text, finding_lines, lint_text
 from npuscope.rulebook.finding import Finding, Hit, finding_json, worst_first
 from npuscope.rulebook.fix import at_most
@@ -45,7 +46,7 @@ def findings() -> tuple[Finding, ...]:
         finding("LINT-RANK", Hit(("Reshape:4",), "1x8x2x4x4", 4, {"tensors": 2})),
         finding("ADV-LAUNCH", Hit((), "60% of the time", "below 40%")),
     )
-    return worst_first(found)
+    return worst_first(found, 10.0)
 
 
 def explanation() -> Explanation:
@@ -70,9 +71,9 @@ def test_all_findings_on_request() -> None:
     assert "more (--verbose" not in explain_text(explanation(), every=True)
 
 
-def test_nothing_to_say_is_one_line() -> None:
+def test_nothing_to_say_is_the_verdict_and_the_machine() -> None:
     empty = replace(explanation(), findings=(), changes=(), verdict="nothing")
-    assert explain_text(empty) == "nothing\n"
+    assert explain_text(empty) == f"nothing\n{machine_line(empty.profile)}\n"
     assert lint_text((), "a\x1b.onnx", "4.0") == "a\\x1b.onnx: no findings (generation 4.0)\n"
 
 

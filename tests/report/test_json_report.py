@@ -28,7 +28,7 @@ def test_estimate_has_the_keys_that_others_rely_on() -> None:
     assert set(result["model"]) == keys
     assert set(result["machine"]) == {
         "name", "generation", "epoch_controller", "mcu_mhz", "npu_mhz", "flash", "psram",
-        "assumed",
+        "assumed", "chip", "board", "compiler",
     }  # fmt: skip
     assert set(result["time"]) == {"npu_core_ms", "control_ms", "software_ms", "hybrid_ms"}
     assert set(result["memory"]["pools"][0]) >= {"name", "used_bytes", "size_bytes"}
@@ -77,7 +77,10 @@ def test_what_readers_get_is_what_is_saved() -> None:
     saved, told = json.loads(profile_to_json(profile)), profile_json(profile)
     # Files leave defaults out.
     saved["model"] = {"unknown_params": 0, **saved["model"]}
-    saved["machine"] = {"flash": "", "psram": "", "assumed": [], **saved["machine"]}
+    saved["machine"] = dict.fromkeys(("flash", "psram", "chip", "board", "compiler"), "") | {
+        "assumed": [],
+        **saved["machine"],
+    }
     saved["memory"] = {"known_error": "", **saved["memory"]}
     for key in ("model", "machine", "runs", "memory", "counts"):
         assert told[key] == saved[key]

@@ -76,10 +76,10 @@ def test_a_hostile_value_moves_no_cursor() -> None:
     assert "\x1b" not in line
 
 
-def test_it_is_the_second_line_of_an_estimate() -> None:
+def test_it_is_the_third_line_of_an_estimate() -> None:
     lines = estimate_text(AFTER, found(CLOCK)).splitlines()
-    assert lines[1] == what_if_line(found(CLOCK))
-    assert [lines[0], *lines[2:]] == estimate_text(AFTER).splitlines()
+    assert lines[2] == what_if_line(found(CLOCK))
+    assert [*lines[:2], *lines[3:]] == estimate_text(AFTER).splitlines()
 
 
 def test_keys_of_the_json() -> None:

@@ -23,7 +23,7 @@ def advise_run(subject: Subject) -> tuple[Finding, ...]:
     findings = [*refused_findings(subject)]
     for rule in advices().values():
         findings += rule.findings(subject.machine, subject)
-    return worst_first(findings)
+    return worst_first(findings, subject.profile.total_ms)
 
 
 def explain(
@@ -45,10 +45,10 @@ def explain(
         for name in epoch.origin[:1]:
             by_origin.setdefault(name, []).append((place, epoch))
     timed = tuple(with_times(finding, by_origin) for finding in lint)
-    findings = merged(run, (*timed, *file_findings))
+    findings = merged(run, (*timed, *file_findings), profile.total_ms)
     findings = tuple(with_moves(finding, graph) for finding in findings)
     tried = try_changes(findings, profile.total_ms, trials) if trials else {}
-    findings = worst_first(settled(findings, tried))
+    findings = worst_first(settled(findings, tried), profile.total_ms)
     changes = best_changes(findings, profile.total_ms, tried)
     timed_changes = tuple(change for change in tried.values() if change is not None)
     sentence = verdict(build.program, profile, findings)
@@ -75,7 +75,9 @@ def with_times(finding: Finding, by_origin: _Epochs) -> Finding:
     return replace(finding, fixes=tuple(fixes))
 
 
-def merged(run: tuple[Finding, ...], lint: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def merged(
+    run: tuple[Finding, ...], lint: tuple[Finding, ...], total_ms: float
+) -> tuple[Finding, ...]:
     """Both kinds together; a risk that a run confirms is reported once, by the run unless the risk
     sees more of it."""
     findings = list(run)
@@ -95,12 +97,13 @@ def merged(run: tuple[Finding, ...], lint: tuple[Finding, ...]) -> tuple[Finding
             findings.append(risk)
         elif not twins:
             findings.append(risk)
-    return worst_first(findings)
+    return worst_first(findings, total_ms)
 
 
 def verdict(program: Program, profile: Profile, findings: tuple[Finding, ...]) -> str:
     """The first line: the whole answer in one sentence."""
-    return verdict_of(_where(program, profile), findings)
+    stopped = f"{profile.stopped}; without that: " if profile.stops else ""
+    return verdict_of(f"{stopped}{_where(program, profile)}", findings)
 
 
 def _where(program: Program, profile: Profile) -> str:

@@ -63,7 +63,7 @@ def explanation(
     about: dict[str, Any] | None = None,
 ) -> Explanation:
     """Of a family that knows its findings; gains are those that they bring along."""
-    worst = worst_first(findings)
+    worst = worst_first(findings, profile.total_ms)
     changes = best_changes(worst, profile.total_ms)
     sentence = verdict_of(answer, worst)
     return Explanation(sentence, profile, changes, worst, lines=lines, about=about or {})

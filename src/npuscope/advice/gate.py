@@ -33,6 +33,7 @@ _BYTES |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _MILLISECONDS = {"": 1.0, "ms": 1.0, "us": 1e-3, "s": 1e3}
 _LIMIT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([a-zA-Z]{0,3})", re.ASCII)
 _FINDINGS = "findings."
+STOPS = "compiler_stops"  # rules by which the vendor's compiler makes no program of the model
 
 
 class Limit(Struct, frozen=True):
@@ -55,6 +56,7 @@ def figures(profile: Profile, findings: Iterable[Finding] | None = None) -> dict
         "hybrid_ms": time.hybrid_ms,
         "epochs": len(profile.epochs),
         **{name: profile.counts.get(name, 0) for name in _KINDS},
+        STOPS: len(profile.stops),
         **profile.figures,
     }
     if memory != UNKNOWN_MEMORY:
@@ -93,7 +95,7 @@ _OTHER_UNITS = ("_ms", "_share", "_cycles", "_operators", "_streams")
 def is_bytes(name: str, values: Figures) -> bool:
     """Memories, by their own name or by the sum they belong to."""
     plain = {"total_ms", "inferences_per_s", "epochs", *_KINDS}
-    other = name.endswith(_OTHER_UNITS) or name.startswith(_FINDINGS)
+    other = name.endswith(_OTHER_UNITS) or name.startswith(_FINDINGS) or name == STOPS
     return name in values and name not in plain and not other
 
 
@@ -273,7 +275,9 @@ def gate(
 ) -> Gate:
     values = figures(side.profile, findings)
     checks = [_limited(limit, values) for limit in limits]
-    notes: list[str] = []
+    if side.profile.stops and not any(limit.name == STOPS for limit in limits):
+        checks.insert(0, _limited(Limit(STOPS, 0), values))
+    notes = [f"the vendor's compiler stops: {s.title} ({s.rule})" for s in side.profile.stops]
     if unknown := side.profile.unknown_ops:
         kinds = ", ".join(dict.fromkeys(unknown))
         notes.append(

@@ -36,7 +36,12 @@ def no_reason_is_known(subject: Subject) -> Iterator[Hit]:
     for epoch, run in subject.epochs(EpochKind.SW, EpochKind.HYBRID):
         if not epoch.trail:
             text = ", ".join(epoch.operators) or epoch.kind.value
-            evidence = {"ms": round(run.ms, 6), "kind": epoch.kind.value}
+            evidence: dict[str, Value] = {
+                "ms": round(run.ms, 6),
+                "share": round(subject.share(run.ms), 4),
+                "kind": epoch.kind.value,
+                "epochs": [epoch.number],
+            }
             last = is_fitting("cut-tail", epoch, subject.program)
             yield Hit(
                 epoch.origin,
@@ -68,7 +73,11 @@ def results_are_decoded(subject: Subject) -> Iterator[Hit]:
     ops = tuple(dict.fromkeys(name for epoch, _ in away for name in epoch.origin))
     if len(ops) >= _MANY_OPS and subject.share(cost) >= _LEAST_SHARE:
         text = f"{len(ops)} CPU ops after the last layer"
-        evidence: dict[str, Value] = {"ms": round(cost, 6), "share": round(subject.share(cost), 4)}
+        evidence: dict[str, Value] = {
+            "ms": round(cost, 6),
+            "share": round(subject.share(cost), 4),
+            "epochs": [epoch.number for epoch, _ in away],
+        }
         gains = {fixes.DECODE_OUTSIDE.id: at_most(tail_ms(subject))}
         yield Hit(ops, text, 0, evidence, gains=gains, epoch=away[0][0].number)
 

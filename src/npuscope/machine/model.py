@@ -253,7 +253,6 @@ class Generation(Struct, frozen=True):
     saturation_safe_shift: Mapped[bool]
     per_channel_both_stages: Mapped[bool]
     quantize_across_reshape: Mapped[bool]
-    one_position_passes: Mapped[Count]
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
@@ -303,6 +302,8 @@ class Machine(ShownRecord, frozen=True):
     core_caches: CoreCaches | None = None
     peak_gops: Timed[Rate] = 0.0  # as its maker states it; 0 where nobody does
     assumed: tuple[str, ...] = ("flash", "psram")  # set-ups of a board that nobody stated
+    chip: str = ""  # as its maker calls it
+    board: str = ""  # that a user named
 
     def memory(self, name: str) -> MemoryPool:
         return next(pool for pool in self.pools if pool.name == name)

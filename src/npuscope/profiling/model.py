@@ -138,6 +138,16 @@ class MachineInfo(Struct, frozen=True):
     flash: str = ""  # how the roads to the external memories are driven; empty: not known
     psram: str = ""
     assumed: tuple[str, ...] = ()  # "flash", "psram": used by the network, and nobody stated how
+    chip: str = ""  # as its maker calls it
+    board: str = ""  # or the system around the chip; empty: nobody named one
+    compiler: str = ""  # whose program it is
+
+
+class Stop(Struct, frozen=True):
+    """A rule by which the vendor's compiler ends without a program."""
+
+    rule: str
+    title: str
 
 
 class Fit(Struct, frozen=True):
@@ -147,6 +157,7 @@ class Fit(Struct, frozen=True):
     with_flash: bool
     with_external_ram: bool
     reason: str
+    unsure: str = ""  # why it may need more than that
 
 
 class DevicePart(Struct, frozen=True):
@@ -206,6 +217,7 @@ class Profile(ShownRecord, Apart, frozen=True):
     counts: dict[str, int]
     notes: tuple[str, ...] = ()
     unknown_ops: tuple[str, ...] = ()  # of unknown cost: then `total_ms` is a lower bound
+    stops: tuple[Stop, ...] = ()  # of a model file; a build exists, so nothing stopped it
     device: DevicePart | None = None  # where one was asked
     family: str = ""  # of machines; "" is the one that had no other beside it when files began
     machine_words: str = ""  # the machine in a line, where its family has words of its own
@@ -218,6 +230,15 @@ class Profile(ShownRecord, Apart, frozen=True):
     @property
     def is_lower_bound(self) -> bool:
         return bool(self.unknown_ops)
+
+    @property
+    def stopped(self) -> str:
+        """What makes the vendor's compiler end without a program; empty where nothing does."""
+        if not self.stops:
+            return ""
+        reasons = ", ".join(f"{stop.title} ({stop.rule})" for stop in self.stops)
+        generation = self.machine.generation
+        return f"the vendor's compiler of generation {generation} stops at this file: {reasons}"
 
     @property
     def overlaps(self) -> bool:

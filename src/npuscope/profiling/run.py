@@ -18,6 +18,7 @@ from npuscope.profiling.interval import (
     contents,
     doubts,
     error_text,
+    other_export,
     remarks,
     sides,
 )
@@ -83,6 +84,9 @@ def profile_of(
             set_up_of(machine, "flash"),
             set_up_of(machine, "psram"),
             _assumed(facts, machine),
+            machine.chip,
+            machine.board,
+            machine.generation.title,
         ),
         runs=(Run(source, run_clocks, batch),),
         epochs=epochs,
@@ -115,8 +119,9 @@ def _judged(
     low, high = bounds_ms(total_ms, widths, cold_ms(machine))
     # A verdict of "fits" says nothing of use for what the NPU has no part in.
     idle = () if facts.counts["HW"] else ("the NPU computes nothing of this network",)
-    notes = (*doubtful, *facts.notes, *idle, *remarks(made_of, machine))
-    error = error_text(total_ms, low, high)
+    known = other_export(facts, machine)
+    notes = (*doubtful, *facts.notes, *idle, *known, *remarks(made_of, machine))
+    error = error_text(total_ms, low, high, made_of)
     return (low, None if facts.unknown_ops else high), notes, error
 
 

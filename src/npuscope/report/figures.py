@@ -248,7 +248,12 @@ def processor_units(epoch: EpochProfile) -> dict[str, int]:
 
 
 def answer(profile: Profile) -> str:
-    """Does it fit and how fast: the line a reader may stop at."""
+    """Does it compile, does it fit and how fast: the line a reader may stop at."""
+    stopped = f"{safe_terminal(profile.stopped)}; without that: " if profile.stops else ""
+    return f"{stopped}{_fit_and_speed(profile)}"
+
+
+def _fit_and_speed(profile: Profile) -> str:
     if profile.is_mostly_unknown:
         number, params = len(profile.unknown_ops), profile.model.unknown_params
         # Epochs of which nothing is known have no operators either.
@@ -283,15 +288,17 @@ def verdict(profile: Profile) -> str:
         return safe_terminal(profile.fit_words)
     if fit == UNKNOWN_FIT:
         return "runs on the device"
+    # The first word decides a purchase: where the range of the RAM crosses the limit, it says so.
+    fits = "fits, probably" if fit.unsure else "fits"
     if fit.on_chip:
         # A memory that holds weights alone is flash, or takes its place.
         used = profile.memory.pools
         names = [pool.name for pool in used if pool.weights_bytes and not pool.activations_bytes]
         if names:
-            return f"fits; weights in {safe_terminal(', '.join(names))} (all could fit on chip)"
+            return f"{fits}; weights in {safe_terminal(', '.join(names))} (all could fit on chip)"
         return "fits on chip, weights included"
     if fit.with_flash:
-        return "fits; weights in flash"
+        return f"{fits}; weights in flash"
     return "fits with external RAM" if fit.with_external_ram else "does not fit"
 
 
@@ -336,18 +343,31 @@ def machine_line(profile: Profile) -> str:
 
 
 def machine_words(profile: Profile) -> str:
+    """Chip, board and compiler, then how they were set."""
+    parts = [chip_words(profile), *compiler_words(profile)]
     if profile.machine_words:
-        return safe_terminal(profile.machine_words)
-    machine = profile.machine
-    clocks = clocks_of(profile)
-    controller = "on" if machine.epoch_controller else "off"
-    generation = f", generation {machine.generation}" if machine.generation else ""
+        return safe_terminal(", ".join([*parts, profile.machine_words]))
+    machine, clocks = profile.machine, clocks_of(profile)
+    parts.append(f"epoch controller {'on' if machine.epoch_controller else 'off'}")
+    parts += [f"MCU {clocks.mcu_mhz:g} MHz", f"NPU {clocks.npu_mhz:g} MHz"]
     roads = {"flash": machine.flash, "PSRAM": machine.psram}
-    driven = [f", {name} {safe_terminal(how)}" for name, how in roads.items() if how]
-    return (
-        f"{safe_terminal(machine.name)}{generation}, epoch controller {controller}, "
-        f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz{''.join(driven)}"
-    )
+    return safe_terminal(", ".join([*parts, *(f"{n} {how}" for n, how in roads.items() if how)]))
+
+
+def chip_words(profile: Profile) -> str:
+    """`stm32n6 (STM32N6x7), board stm32n6570-dk`; what a device only said of itself as it is."""
+    machine = profile.machine
+    if not machine.chip:
+        return machine.name
+    board = f"board {machine.board}" if machine.board else "no board named"
+    return f"{machine.name} ({machine.chip}), {board}"
+
+
+def compiler_words(profile: Profile) -> list[str]:
+    machine = profile.machine
+    number = f"generation {machine.generation}" if machine.generation else ""
+    words = ": ".join(filter(None, (number, machine.compiler)))
+    return [words] if words else []
 
 
 def interval_line(profile: Profile) -> list[str]:

@@ -178,10 +178,11 @@ def _cost_lines(group: list[Finding], away: int) -> list[str]:
     epochs = len(_epochs(group))
     if len(group) < 2 or not epochs:
         return []
-    timed = [finding for finding in group if finding.evidence.get("ms_known") is not False]
-    times, shares = (_sum(timed, key) for key in ("ms", "share"))
-    cost = f", {ms(times)} ms, {percent(shares, 1.0)}" if timed else ""
-    return _wrapped("cost", f"{epochs} of the {away} epochs off the NPU{cost}")
+    times, shares = (_sum(group, key) for key in ("ms", "share"))
+    share = f", {percent(shares, 1.0)}" if shares else ""
+    about = "about " if is_rough(group) else ""
+    cost = f"{epochs} of the {away} epochs off the NPU, {about}{ms(times)} ms{share}"
+    return _wrapped("cost", cost)
 
 
 def _sum(findings: list[Finding], key: str) -> float:
@@ -220,10 +221,15 @@ def _cost(finding: Finding) -> str:
     time, share = finding.evidence.get("ms"), finding.evidence.get("share")
     if not isinstance(time, int | float):
         return ""
-    if finding.evidence.get("ms_known") is False:
-        return "; its time on the CPU is not known"
     part = f", {percent(share, 1.0)}" if isinstance(share, int | float) else ""
+    if is_rough([finding]):
+        return f"; about {ms(time)} ms{part}: the cost of this kernel was not measured"
     return f"; {ms(time)} ms{part}"
+
+
+def is_rough(group: Iterable[Finding]) -> bool:
+    """A time on the CPU that is part of the total, from costs that were never measured."""
+    return any(finding.evidence.get("ms_known") is False for finding in group)
 
 
 def _best(fixes: list[Fix]) -> Fix:
@@ -266,14 +272,15 @@ _LEAST_GAIN = 0.0005  # ms; less is shown as 0.000
 def explain_text(
     explanation: Explanation, *, every: bool = False, words: Words | None = None
 ) -> str:
-    """One line where there is nothing to say. `words` of a verb name the model and how it is
-    compiled, for a next command."""
-    if not explanation.findings:
-        return explanation.verdict + "\n"
+    """The verdict and the machine alone where there is nothing to say. `words` of a verb name the
+    model and how it is compiled, for a next command."""
     profile = explanation.profile
-    about = (model_line(profile), machine_line(profile), *note_lines(profile))
+    if not explanation.findings:
+        return f"{explanation.verdict}\n{machine_line(profile)}\n"
+    about = (model_line(profile), *note_lines(profile))
     lines = [
         explanation.verdict,
+        machine_line(profile),
         *([] if explanation.lines else [time_line(profile)]),
         *change_lines(explanation.changes),
         *(explanation.lines or about),

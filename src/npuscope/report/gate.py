@@ -7,7 +7,7 @@ from typing import Any
 
 from npuscope.advice.compare.model import ComparedRow
 from npuscope.advice.compare.sides import GATE_SCHEMA
-from npuscope.advice.gate import Check, Gate
+from npuscope.advice.gate import STOPS, Check, Gate
 from npuscope.report.compare import row_json, row_lines
 from npuscope.report.figures import interval_line, machine_line, ms, size
 from npuscope.report.json_report import identity_json
@@ -23,8 +23,8 @@ _SIGNS = {"max": "<=", "baseline": "<=", "min": ">="}
 def gate_text(gate: Gate) -> str:
     lines = [
         answer(gate),
-        f"source   {safe_terminal(gate.side.name)}",
         machine_line(gate.side.profile),
+        f"source   {safe_terminal(gate.side.name)}",
         *interval_line(gate.side.profile),
     ]
     if gate.baseline is not None:
@@ -45,6 +45,8 @@ def answer(gate: Gate) -> str:
     if gate.passed:
         return f"passed: {'the check holds' if number == 1 else f'all {number} checks hold'}"
     first = gate.failed[0]
+    if first.name == STOPS:
+        return f"FAILED: {safe_terminal(gate.side.profile.stopped)}"
     others = f" and {len(gate.failed) - 1} more" if len(gate.failed) > 1 else ""
     checks = counted(number, "check")
     return f"FAILED: {safe_terminal(first.name)} {verdict(first)}{others} ({checks})"

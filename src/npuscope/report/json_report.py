@@ -64,6 +64,7 @@ def _shared(
         "total_ms": None if profile.is_mostly_unknown else _ms(profile.total_ms),
         "interval_ms": [None if limit is None else _ms(limit) for limit in profile.interval_ms],
         "unknown_ops": list(profile.unknown_ops),
+        "stops": record["stops"],
         "model_error": profile.model_error,
         "inferences_per_s": None
         if profile.is_mostly_unknown

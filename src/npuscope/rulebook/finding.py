@@ -21,7 +21,7 @@ from npuscope.whole_file import write_whole
 
 
 class Severity(StrEnum):
-    ERROR = "error"  # the network does not run, or its results are wrong
+    ERROR = "error"  # the vendor's compiler stops, or its results are wrong
     WARNING = "warning"  # work runs off the NPU, or a known problem may occur
     INFO = "info"  # slower or larger than necessary
 
@@ -64,15 +64,26 @@ class Finding(ShownRecord, frozen=True):
         return max((f.gain_ms for f in self.fixes if f.gain_ms is not None), default=None)
 
     @property
+    def time_ms(self) -> float:
+        """What the work that the finding speaks of takes; 0 where that is not said."""
+        time = self.evidence.get("ms")
+        return float(time) if isinstance(time, int | float) else 0.0
+
+    @property
+    def leaves_npu(self) -> bool:
+        """True for findings about ops that do not run on the NPU: they list their epochs."""
+        epochs = self.evidence.get("epochs")
+        return isinstance(epochs, list) and bool(epochs)
+
+    @property
     def cost_ms(self) -> float:
         """What the ops take off the NPU; 0 for findings about something else."""
-        cost = self.evidence.get("ms") if self.evidence.get("epochs") else None
-        return float(cost) if isinstance(cost, int | float) else 0.0
+        return self.time_ms if self.leaves_npu else 0.0
 
     @property
     def stake_ms(self) -> float:
-        """What decides the order: the predicted gain, or the cost where no gain is known."""
-        return self.cost_ms if self.gain_ms is None else self.gain_ms
+        """What decides the order: the predicted gain, or the time where no gain is known."""
+        return self.time_ms if self.gain_ms is None else self.gain_ms
 
     @property
     def pattern(self) -> tuple[str, str]:
@@ -151,18 +162,50 @@ def gravest_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: finding.severity.rank))
 
 
-def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Causes by what all their findings have at stake, then by severity and order of execution;
-    within a cause likewise."""
+NEGLIGIBLE = 0.01  # of the time: nobody came for less
+
+
+def worst_first(findings: Iterable[Finding], total_ms: float) -> tuple[Finding, ...]:
+    """Causes in the order in which a reader asks: what leaves the NPU, errors (the first line names
+    those that stop the compiler), what else costs time. A cause that costs a negligible part of
+    `total_ms` stands after those that do not. Within a rank causes are sorted by what all their
+    findings have at stake, then by severity and order of execution; within a cause likewise."""
+
+    def worst_cause(group: Sequence[Finding]) -> tuple[int, float, int, float]:
+        stake = sum(finding.stake_ms for finding in group)
+        return _rank(group, stake, total_ms), -stake, *_worst(group[0])[1:]
+
+    alike = (sorted(group, key=_worst) for group in causes_of(findings))
+    return tuple(finding for group in sorted(alike, key=worst_cause) for finding in group)
+
+
+def causes_of(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Findings of one cause together."""
     causes: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         causes.setdefault(finding.pattern, []).append(finding)
-    alike = (sorted(group, key=_worst) for group in causes.values())
-    return tuple(finding for group in sorted(alike, key=_worst_cause) for finding in group)
+    return list(causes.values())
 
 
-def _worst_cause(group: Sequence[Finding]) -> tuple[float, int, float]:
-    return -sum(finding.stake_ms for finding in group), *_worst(group[0])[1:]
+def _rank(group: Sequence[Finding], stake_ms: float, total_ms: float) -> int:
+    least = NEGLIGIBLE * total_ms
+    away = any(finding.leaves_npu for finding in group)
+    unknown = any(finding.evidence.get("ms_known") is False for finding in group)
+    if away and (unknown or sum(finding.cost_ms for finding in group) >= least):
+        return 0
+    if group[0].severity is Severity.ERROR:
+        return 1
+    return 2 if stake_ms >= least and not away else 3 if away else 4
+
+
+def main_limit(findings: Iterable[Finding]) -> Finding | None:
+    """The finding that answers what holds a network back: what stops the compiler, else that of
+    the cause with the largest share of the time, else the first."""
+    groups = causes_of(findings)
+    errors = [group[0] for group in groups if group[0].severity is Severity.ERROR]
+    if errors or not groups:
+        return errors[0] if errors else None
+    return max(groups, key=lambda group: sum(finding.time_ms for finding in group))[0]
 
 
 def _worst(finding: Finding) -> tuple[float, int, float]:

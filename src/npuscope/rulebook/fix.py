@@ -91,12 +91,18 @@ class Fix(Struct, frozen=True):
 
 class FixTemplate(Struct, frozen=True):
     """`title` may name parameters in braces. A finding fills them in, and by leaving them out says
-    that the fix is not true at its place."""
+    that the fix is not true at its place. `tflite` is the title where it speaks of what only ONNX
+    files have."""
 
     id: str
     title: str
     function: FunctionEffect = FunctionEffect.CHANGED
     effect: FixEffect = FixEffect.OTHER
+    tflite: str = ""
+
+    @property
+    def in_tflite(self) -> FixTemplate:
+        return replace(self, title=self.tflite) if self.tflite else self
 
     @property
     def parameters(self) -> tuple[str, ...]:

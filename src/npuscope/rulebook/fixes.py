@@ -38,6 +38,7 @@ REMOVE_TRANSPOSES = FixTemplate(
 QUANTIZE_SLOPE = FixTemplate(
     "quantize-slope",
     "store the slopes as int8, followed by a DequantizeLinear",
+    tflite="store the slopes as int8, with a scale of their own",
     function=_ROUNDING,
     effect=FixEffect.MAPS,
 )
@@ -49,6 +50,8 @@ SYMMETRIC_WEIGHTS = FixTemplate(
 SIGNED_ACTIVATIONS = FixTemplate(
     "signed-activations",
     "quantize activations as int8 (onnxruntime: activation_type=QuantType.QInt8)",
+    tflite="convert the float model again, with int8 activations: TensorFlow 2 makes them from a "
+    "representative_dataset and OpsSet.TFLITE_BUILTINS_INT8",
     function=_ROUNDING,  # LiteRT's kernels of uint8 round otherwise than those of int8
 )
 DENSE_GROUPS = FixTemplate(
@@ -92,6 +95,7 @@ QUANTIZE_OP = FixTemplate(
     "quantize-op",
     "quantize this op too: its output needs a QuantizeLinear and DequantizeLinear directly after "
     "it",
+    tflite="quantize this op too: convert the model with OpsSet.TFLITE_BUILTINS_INT8 alone",
     function=_ROUNDING,
     effect=FixEffect.MAPS,
 )

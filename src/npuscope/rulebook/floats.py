@@ -56,7 +56,7 @@ def operands_are_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal |
 @lint(
     "LINT-FLOAT-NETWORK",
     "The network is not quantized",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     confidence=Confidence.DOCUMENTED,
     cause="All layers compute in float32. The NPU has no float unit, so nothing would run on it; "
     "a quantizer without calibration data also writes such a file.",
@@ -200,7 +200,7 @@ def outputs_are_float(graph: Graph, op: Op) -> Hit | None:
     "LINT-HYBRID-QUANT",
     title="Only the weights are quantized",
     ops=LAYERS,
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     cause="Dynamic-range quantization keeps activations in float; the NPU needs both as integers.",
     fixes=(fixes.STATIC_QUANTIZATION,),
 )
@@ -216,10 +216,11 @@ def only_weights_are_quantized(graph: Graph, op: Op) -> Hit | None:
     "LINT-UINT8",
     "uint8 activations",
     severity=Severity.ERROR,
+    stops=True,
     confidence=Confidence.REPORTED,
-    cause="onnxruntime quantizes activations to uint8 by default; the vendor's compiler stops "
-    "with 'quantized unsigned integer format is not supported'. npuscope converts them "
-    "itself.",
+    cause="The vendor's compiler stops with 'quantized unsigned integer format is not supported'. "
+    "onnxruntime quantizes activations to uint8 by default, and the converter of TensorFlow 1 "
+    "did. npuscope converts them itself.",
     fixes=(fixes.SIGNED_ACTIVATIONS,),
     until="4.0",
 )

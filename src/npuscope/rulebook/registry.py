@@ -17,7 +17,7 @@ from typing import Required, TypedDict, TypeVar, Unpack
 from msgspec import Struct
 
 from npuscope.errors import InternalError
-from npuscope.graph.model import Graph, Op, Tensor
+from npuscope.graph.model import Graph, Numerics, Op, Tensor
 from npuscope.machine.load import VARIANTS, generations
 from npuscope.machine.model import Machine
 from npuscope.program.model import Argument, Evidence, Refused, evidence
@@ -96,6 +96,7 @@ class Rule(ShownRecord, Apart, frozen=True):
     way: str = "NPU"  # what it refuses: the NPU alone, or also NPU and CPU together
     turn: int = 0  # among the refusals of one op the lowest is reported first, and decides
     on_file: bool = False
+    stops: bool = False  # the vendor's compiler ends without a program
     family: str = ""  # of machines; empty for the first
     check: Check | None = None
     look: Look | None = None
@@ -160,7 +161,8 @@ def _fixes(rule: Rule, hit: Hit, graph: Graph | None) -> Iterator[Fix]:
             continue
         values = {**values, **hit.fixes.get(template.id, {})}
         if set(template.parameters) <= set(values):
-            yield template.fix(values, hit.gains.get(template.id))
+            words = template.in_tflite if graph and graph.numerics is Numerics.LITERT else template
+            yield words.fix(values, hit.gains.get(template.id))
 
 
 # --- Declaring rules ---
@@ -277,6 +279,7 @@ class Statements(TypedDict, total=False):
     since: str
     until: str
     twins: tuple[str, ...]
+    stops: bool
     family: str
 
 
@@ -385,15 +388,27 @@ def file_lints() -> dict[str, Rule]:
 
 
 def lint_model_file(
-    path: str | Path, machine: Machine, data: bytes | None = None
+    path: str | Path,
+    machine: Machine,
+    data: bytes | None = None,
+    *,
+    among: Iterable[Rule] | None = None,
 ) -> tuple[Finding, ...]:
-    """What the rules on files find; nothing for formats other than ONNX."""
+    """What the rules on files find, or those `among` them; nothing for formats other than ONNX."""
     from npuscope.files.onnx.listed import read_onnx_file
 
     if Path(path).suffix.lower() != ".onnx":
         return ()
-    file = read_onnx_file(path, data)
+    rows = file_lints().values() if among is None else tuple(among)
+    file = read_onnx_file(path, data) if rows else None
     if file is None:
         return ()
-    rows = file_lints().values()
     return tuple(finding for rule in rows for finding in rule.findings(machine, file, machine))
+
+
+def stopping(graph: Graph, machine: Machine, path: str | Path | None = None) -> tuple[Finding, ...]:
+    """What makes the vendor's compiler of the machine's generation end without a program."""
+    rows = [r for r in rules().values() if r.stops and r.applies_to(machine.generation.name)]
+    on_graph = (f for r in rows if not r.on_file for f in r.findings(machine, graph, machine))
+    on_file = [row for row in rows if row.on_file]
+    return (*on_graph, *(lint_model_file(path, machine, among=on_file) if path else ()))

@@ -37,7 +37,7 @@ def tensors_have_many_axes(graph: Graph, machine: Machine) -> Iterator[Hit]:
 @lint(
     "LINT-DIMENSION",
     "An axis of 65536 elements or more",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
     cause="Sizes are 16-bit numbers in the NPU's registers.",
     fixes=(fixes.FOLD_ROWS,),
@@ -60,7 +60,7 @@ def _by_tensor(graph: Graph, wrong: Callable[[Tensor], bool], limit: int) -> Ite
 @lint(
     "LINT-BATCH",
     "Batch other than 1",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     confidence=Confidence.DOCUMENTED,
     cause="The NPU runs one image at a time.",
     fixes=(fixes.BATCH_ONE,),
@@ -136,7 +136,7 @@ def states_are_fed_back(graph: Graph, machine: Machine) -> Iterator[Hit]:
 @lint(
     "LINT-OE-FILE",
     "A file that the vendor's front end wrote",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     confidence=Confidence.REPORTED,
     cause="Files named *_OE_*.onnx were preprocessed once; compiled again they give other "
     "epochs, most of them on the CPU.",

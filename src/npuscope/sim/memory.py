@@ -243,6 +243,7 @@ class Bank(Struct, frozen=True):
     beat_cycles: float = 0.0  # one word of the bus
     short_cycles: float = 0.0  # one access to less than a word, whose neighbours lie elsewhere
     call_cycles: float = 0.0  # one byte of external RAM that a library call moves
+    fetch_cycles: float = 0.0  # one byte of weights that the processor reads through its cache
 
     @property
     def access_cycles(self) -> float:
@@ -288,7 +289,8 @@ class Banks:
             )
         if memory is None:
             # A pool that the machine does not have: the file's own figures are used.
-            return Bank(pool.name, pool.freq_ratio / pool.byte_width, False, pool.writable)
+            rate = pool.freq_ratio / pool.byte_width
+            return Bank(pool.name, rate, False, pool.writable, fetch_cycles=rate)
         return bank_of(memory, self.machine)
 
 
@@ -310,6 +312,9 @@ def bank_of(memory: MemoryPool, machine: Machine) -> Bank:
     read = timing.external_read_ns * factor if external_ram else 0.0
     write = timing.external_write_ns * factor if external_ram else 0.0
     rate = machine.cycles_per_byte(memory.path)
+    lead = 0.0  # every line of the processor's cache waits for its first byte
+    if memory.cacheable and (caches := machine.core_caches):
+        lead = rate * road.bytes_per_cycle * caches.lead_cycles / caches.line_bytes
     return Bank(
         memory.name,
         rate,
@@ -320,4 +325,5 @@ def bank_of(memory: MemoryPool, machine: Machine) -> Bank:
         rate * machine.stream.busif_bytes,
         rate * road.bytes_per_cycle * road.access,
         (read + write) / 2 / timing.external_call_bytes + rate if external_ram else 0.0,
+        rate + lead,
     )

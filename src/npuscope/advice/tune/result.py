@@ -55,6 +55,7 @@ class Tuned(ShownRecord, frozen=True):
     tried: tuple[TriedPoint, ...] = ()  # all that were compiled and timed
     notes: tuple[str, ...] = ()
     store: str = ""
+    machine: str = ""  # or several, where they were an axis
 
     def told(self) -> str:
         if self.best is None:

@@ -11,7 +11,7 @@ from typing import Any
 from npuscope.accuracy.figures import Figure
 from npuscope.advice.sweep.drive import run_all
 from npuscope.advice.sweep.pool import Row
-from npuscope.advice.sweep.runs import single_run
+from npuscope.advice.sweep.runs import machines_of, single_run
 from npuscope.advice.sweep.spec import SpecModel
 from npuscope.advice.tune.result import Tuned, TunePoint
 from npuscope.advice.tune.run import AIMS, Measure, TuneRequest, point_of, tried
@@ -83,6 +83,7 @@ def choose(
         ),
         notes=tuple(notes),
         store=str(store or ""),
+        machine=machines_of(row for _, row in rows.values()),
     )
 
 

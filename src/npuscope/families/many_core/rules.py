@@ -48,7 +48,8 @@ lint = partial(rulebook.lint, family=FAMILY, confidence=Confidence.DOCUMENTED)
 
 def core_findings(tables: Opstats) -> tuple[Finding, ...]:
     """What the rules find in a run, what costs most first."""
-    return worst_first(findings_of(__name__, RuleKind.ADVISE, CoreRun(tables)))
+    run = CoreRun(tables)
+    return worst_first(findings_of(__name__, RuleKind.ADVISE, run), run.ms)
 
 
 def core_lints(graph: Graph, machine: CoreMachine) -> tuple[Finding, ...]:
@@ -68,7 +69,11 @@ def waits_for_ddr(run: CoreRun) -> Iterator[Hit]:
     """Transfers from and to DDR are under way most of the time."""
     if run.tables.verdict.bound is not CoreBound.DDR:
         return
-    evidence = {"critical_path": round(run.path("DDR"), 4), "ddr_bytes": run.tables.ddr_bytes}
+    evidence = {
+        "ms": round(run.path("DDR") * run.ms, 6),
+        "critical_path": round(run.path("DDR"), 4),
+        "ddr_bytes": run.tables.ddr_bytes,
+    }
     gains = run.gains("core-batch", "core-integers", "core-keep")
     yield Hit((), _percent(run.share("DDR")), "below 60 % of the time", evidence, gains=gains)
 
@@ -86,7 +91,11 @@ def hmx_is_full(run: CoreRun) -> Iterator[Hit]:
     if run.tables.verdict.bound is CoreBound.HMX:
         gains = run.gains("core-integers", "core-more")
         share = _percent(run.share("HMX"))
-        evidence: dict[str, Value] = {"critical_path": round(run.path("HMX"), 4)}
+        path = run.path("HMX")
+        evidence: dict[str, Value] = {
+            "ms": round(path * run.ms, 6),
+            "critical_path": round(path, 4),
+        }
         yield Hit((), share, None, evidence, run.settings(), gains)
 
 
@@ -112,7 +121,8 @@ def vectors_hold_up(run: CoreRun) -> Iterator[Hit]:
     if dearest:
         settings["core-cheaper"] = {"kind": dearest, "share": share}
     gains = run.gains("core-integers", "core-more")
-    yield Hit((), _percent(run.share("HVX")), None, {"dearest": dearest}, settings, gains)
+    evidence: dict[str, Value] = {"ms": round(run.path("HVX") * run.ms, 6), "dearest": dearest}
+    yield Hit((), _percent(run.share("HVX")), None, evidence, settings, gains)
 
 
 @advise(

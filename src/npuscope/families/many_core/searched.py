@@ -9,6 +9,7 @@ from typing import Any
 from npuscope.advice.explanation import Explanation
 from npuscope.families.interface import Report
 from npuscope.families.many_core.compiler.depth_first import batch_of
+from npuscope.families.many_core.inference import core_machine_info
 from npuscope.families.many_core.machine import known_core_machines, load_core_machine
 from npuscope.families.many_core.report.setups import (
     SetupSearch,
@@ -22,7 +23,7 @@ from npuscope.families.many_core.setups.network import graph_without_weights
 from npuscope.families.many_core.setups.search import Objective, search
 from npuscope.families.many_core.setups.work import network_work
 from npuscope.graph.model import Graph
-from npuscope.profiling.model import MachineInfo, ModelInfo, Profile
+from npuscope.profiling.model import ModelInfo, Profile
 from npuscope.profiling.plain import plain_part, plain_profile
 
 
@@ -39,19 +40,19 @@ def searched(source: str | Path | Graph, options: Mapping[str, Any]) -> Profile:
         graph, file = graph_without_weights(Path(source), options.get("shapes")), Path(source).name
     work = network_work(graph, machine, batch_of(graph))
     ranking = search(work, machine, Objective(options["objective"]))
-    best, mhz = ranking.best, machine.clocks.core_mhz
+    best = ranking.best
     low, high = best.interval
     result = SetupSearch(file, machine, ranking, tuple(graph.notes))
     return plain_profile(
         ModelInfo(result.file, "", (), (), work.macs, graph.parameters()),
-        MachineInfo(machine.name, "", False, mhz, mhz),
+        core_machine_info(machine),
         [plain_part(n, str(name), ms) for n, (name, ms) in enumerate(best.parts_ms.items())],
         total_ms=best.latency_ms,
         interval_ms=(low * best.latency_ms, high * best.latency_ms),
         model_error=MODEL_ERROR,
         notes=result.notes,
         family=FAMILY,
-        machine_words=f"{machine.name}, {best.setup}",
+        machine_words=str(best.setup),
         batch=best.setup.batch * best.setup.copies * best.setup.in_flight,
         figures={"ddr_bytes": best.ddr_bytes},
         payload=result,

@@ -23,6 +23,7 @@ def accuracy_page(result: TaskAccuracy) -> str:
         "version": __version__,
         "title": result.model,
         "answer": answer_line(result),
+        "machine": result.machine,
         "said": f"{result.task} on {counted(result.samples, 'sample')}",
         "advice": list(result.notes),
         "figures": [

@@ -2,16 +2,7 @@
 // `compare --machines` (one network on each).
 function drawHead(said) {
   document.title = `${data.title} · npuscope`;
-  root.append(
-    el(
-      "header",
-      { class: "top" },
-      el("p", { class: "brand" }, `npuscope ${data.version}`),
-      el("h1", {}, data.title),
-      el("p", { class: "answer" }, data.answer),
-      said ? el("p", { class: "said" }, said) : null,
-    ),
-  );
+  root.append(head(said));
 }
 
 function drawFix() {

@@ -7,7 +7,7 @@ from typing import Any
 from npuscope.advice.compare.model import Side
 from npuscope.advice.fix.run import Fixed, FixStep
 from npuscope.advice.gate import Gate
-from npuscope.report.figures import clocks_of
+from npuscope.report.figures import clocks_of, machine_words
 from npuscope.report.fix import answer as fix_answer
 from npuscope.report.fix import change, runtime_words, step_outputs
 from npuscope.report.gate import answer as gate_answer
@@ -31,13 +31,13 @@ def fix_page(fixed: Fixed, output: str | None = None) -> str:
             "version": __version__,
             "title": after.model.file or "network",
             "answer": fix_answer(fixed),
+            "machine": machine_words(after),
             "said": f"written to {output}" if output else "nothing was written: give -o FIXED",
             "sides": sides,
             "applied": [_step(step) for step in fixed.applied],
             "refused": [_step(step) for step in fixed.refused],
             "outputs": _outputs(fixed),
             "facts": [
-                ["Machine", f"{after.machine.name}, generation {after.machine.generation}"],
                 ["Clocks", f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"],
                 ["Times", f"predicted, known error {after.model_error}"],
                 ["Outputs", f"compared on {fixed.inputs.told}"],
@@ -93,6 +93,7 @@ def gate_page(gate: Gate) -> str:
             "version": __version__,
             "title": gate.side.name,
             "answer": gate_answer(gate),
+            "machine": machine_words(profile),
             "passed": gate.passed,
             "checks": [
                 {
@@ -111,7 +112,6 @@ def gate_page(gate: Gate) -> str:
             "facts": [
                 ["Source", gate.side.name],
                 *baseline,
-                ["Machine", f"{profile.machine.name}, generation {profile.machine.generation}"],
             ],
             "notes": list(gate.notes),
         }

@@ -2,14 +2,7 @@
 function drawComparison() {
   document.title = `${data.title} · npuscope`;
   root.append(
-    el(
-      "header",
-      { class: "top" },
-      el("p", { class: "brand" }, `npuscope ${data.version}`),
-      el("h1", {}, data.title),
-      el("p", { class: "answer" }, data.answer),
-      data.notes.map((note) => el("p", { class: "said" }, note)),
-    ),
+    head(...data.notes),
     ...comparisonParts(data),
   );
   if (data.fidelity.length)

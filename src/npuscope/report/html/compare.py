@@ -48,6 +48,7 @@ def compare_data(comparison: Comparison) -> dict[str, Any]:
         "version": __version__,
         "title": " and ".join(dict.fromkeys((comparison.a.name, comparison.b.name))),
         "answer": answer(comparison),
+        "machine": _machines(comparison),
         "sides": [side_data("A", comparison.a), side_data("B", comparison.b)],
         "delta_ms": comparison.delta_ms,
         "causes": [[kind.value, spent, rows] for kind, spent, rows in comparison.by_cause],
@@ -78,6 +79,14 @@ def compare_data(comparison: Comparison) -> dict[str, Any]:
         "notes": list(comparison.notes),
         "facts": _facts(comparison),
     }
+
+
+def _machines(comparison: Comparison) -> str:
+    sides = (("A", comparison.a.profile), ("B", comparison.b.profile))
+    words = {letter: machine_words(profile) for letter, profile in sides}
+    if words["A"] == words["B"]:
+        return words["A"]
+    return "; ".join(f"{letter}: {text}" for letter, text in words.items())
 
 
 def machines_page(table: MachineTable) -> str:

@@ -21,13 +21,16 @@ from npuscope.program.units import Streng
 from npuscope.report.figures import (
     DASH,
     answer,
+    chip_words,
     clocks_of,
+    compiler_words,
     count,
     epoch_counts,
     how_sure,
     is_bare,
     is_predicted,
     label,
+    machine_words,
     millions,
     ms,
     percent,
@@ -144,6 +147,7 @@ def profile_data(
         "version": __version__,
         "title": profile.model.file or "network",
         "answer": answer(profile),
+        "machine": machine_words(profile),
         "said": said,
         "source": label(source_of(profile)),
         "error": profile.model_error if is_predicted(source_of(profile)) else "",
@@ -205,7 +209,7 @@ def _utilisation(profile: Profile) -> tuple[str, str, str]:
     engines = [
         f"{name if len(name) > 3 else name.upper()} {100 * share:.0f} %" for name, share in busiest
     ]
-    return "Engine utilisation", engines[0] if engines else DASH, ", ".join(engines[1:])
+    return "Shares of the time", engines[0] if engines else DASH, ", ".join(engines[1:])
 
 
 def _range(profile: Profile) -> str:
@@ -254,10 +258,11 @@ def _facts(profile: Profile, clocks: RunClocks) -> list[list[str]]:
 
 def _machine_facts(profile: Profile, clocks: RunClocks) -> list[list[str]]:
     machine = profile.machine
+    words = [chip_words(profile), *(compiler_words(profile) or ["compiler not known"])]
     if profile.machine_words:
-        return [["Machine", profile.machine_words]]
+        return [["Machine", ", ".join([*words, profile.machine_words])]]
     return [
-        ["Machine", f"{machine.name}, generation {machine.generation or 'not known'}"],
+        ["Machine", ", ".join(words)],
         ["Epoch controller", "on" if machine.epoch_controller else "off"],
         ["Clocks", f"MCU {clocks.mcu_mhz:g} MHz, NPU {clocks.npu_mhz:g} MHz"],
     ]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from npuscope.report.figures import count, ms, size
+from npuscope.report.findings import is_rough
 from npuscope.rulebook.finding import Finding
 from npuscope.shown import counted
 
@@ -71,8 +72,8 @@ def _cost(finding: Finding) -> str:
     spent, share = evidence.get("ms"), evidence.get("share")
     if not isinstance(spent, (int, float)):
         return ""
-    least = "at least " if evidence.get("ms_known") is False else ""
-    duration = f"{least}{ms(spent)} ms"
+    about = "about " if is_rough([finding]) else ""
+    duration = f"{about}{ms(spent)} ms"
     return f"{duration}, {share:.1%} of the time" if isinstance(share, float) else duration
 
 

@@ -22,6 +22,7 @@ def plan_page(plan: Plan) -> str:
             "version": __version__,
             "title": application.name,
             "answer": answer(plan),
+            "machine": _machine(plan),
             "said": f"{len(plan.networks)} networks on {application.board}",
             "figures": _figures(plan),
             "problems": [problem.message for problem in plan.problems],
@@ -68,6 +69,15 @@ def plan_page(plan: Plan) -> str:
             "notes": list(plan.notes),
         }
     )  # fmt: skip
+
+
+def _machine(plan: Plan) -> str:
+    machine = plan.machine
+    chip = f"{machine.name} ({machine.chip})" if machine.chip else machine.name
+    generation = machine.generation
+    return (
+        f"{chip}, board {plan.application.board}, generation {generation.name}: {generation.title}"
+    )
 
 
 def _figures(plan: Plan) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npuscope.quantizing.run import Quantized
 from npuscope.report.accuracy import range_text, value_text
+from npuscope.report.figures import machine_words
 from npuscope.report.html.cloud import MS, WEIGHTS, CloudPoint, Measure, cloud, measure_of
 from npuscope.report.html.page import page
 from npuscope.report.quantize import answer
@@ -30,6 +31,7 @@ def quantize_page(result: Quantized, model: str) -> str:
             "version": __version__,
             "title": model,
             "answer": answer(result),
+            "machine": machine_words(result.after),
             "said": f"{judged.task}, judged on {judged.unused} samples that no choice has seen",
             "sure": _SURE,
             "cloud": cloud(

@@ -1,16 +1,7 @@
 // The head of the page: the answer, key figures with their source, time by work, assumptions.
 function drawSummary() {
   document.title = `${data.title} · npuscope`;
-  root.append(
-    el(
-      "header",
-      { class: "top" },
-      el("p", { class: "brand" }, `npuscope ${data.version}`),
-      el("h1", {}, data.title),
-      el("p", { class: "answer" }, data.answer),
-      data.said ? el("p", { class: "said" }, data.said) : null,
-    ),
-  );
+  root.append(head(data.said));
   root.append(el("div", { class: "figures" }, data.figures.map(figure)));
   if (data.time?.length) root.append(timeBar());
 }

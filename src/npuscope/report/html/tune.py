@@ -48,6 +48,7 @@ def tune_page(result: Tuned) -> str:
             "version": __version__,
             "title": result.model,
             "answer": answer(result),
+            "machine": result.machine,
             "said": f"limits: {limits_line(result)}",
             "sure": _SURE,
             "cloud": cloud(

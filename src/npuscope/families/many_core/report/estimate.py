@@ -15,12 +15,14 @@ from npuscope.families.many_core.report.setups import setup_json, setup_line
 from npuscope.families.many_core.rules import FAMILY
 from npuscope.profiling.model import Profile
 from npuscope.records import encode
+from npuscope.report.figures import machine_line
 from npuscope.rulebook.finding import finding_json
 from npuscope.shown import significant
 from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/estimate/1"
 _SHOWN_LEVERS = 8
+_SHOWN_SHARE = 0.0005
 
 
 def core_screen(profile: Profile) -> Report | None:
@@ -37,11 +39,11 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
     per_s = significant(profile.inferences_per_s, 4)
     speed = f"{significant(profile.total_ms, 4)} ms, {per_s} inf/s"
     yield f"{profile.fit_words}; {speed} (predicted)"
+    yield machine_line(profile)
     ops = sum(len(part.all_ops()) for part in build.program.devices)
     macs, params = metrics.macs / 1e6, build.graph.parameters() / 1e6
     millions = f"{macs:,.2f} M MACs, {params:,.2f} M parameters"
     yield f"model    {safe_terminal(build.file)}: {millions}, {ops:,} ops"
-    yield f"machine  {profile.machine_words}"
     timing = timed.prediction
     limits = f"{significant(low, 4)} to {significant(high, 4)} ms"
     yield f"range    {limits} (80 % of published runs of other networks)"
@@ -50,14 +52,16 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
         f"host {significant(timing.host_ms, 4)} ms"
     )
     yield ""
-    yield "Engine utilisation"
+    yield "Shares of the time, which overlap in part"
     for name, share in timed.tables.verdict.shares:
-        yield f"  {name:<8}{100 * share:>10.1f}%"
+        if share >= _SHOWN_SHARE:
+            yield f"  {name:<16}{100 * share:>6.1f}%"
     yield ""
-    traffic = (timed.tables.ddr_bytes or 0) / 1e6
-    rate = traffic / timing.device_ms
     peak = build.machine.ddr.peak_gb_per_s
-    yield f"DDR      {traffic:,.1f} MB per run, {rate:.1f} GB/s of {peak:g}"
+    yield (
+        f"DDR      {timing.ddr_bytes / 1e6:,.1f} MB per run, "
+        f"{timing.ddr_gb_per_s:.1f} GB/s of {peak:g}"
+    )
     most = max(core.vtcm_bytes for core in metrics.cores) / 1024
     room = build.machine.memory.vtcm_bytes / 1024
     yield f"VTCM     {most:,.0f} of {room:,.0f} KB on the fullest core"
@@ -65,8 +69,8 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
         yield f"roofline {timed.tables.roofline.sentence}"
     if timed.tables.path:
         shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in timed.tables.path)
-        yield f"path     {shares}"
-    yield f"verdict  {timed.tables.verdict.sentence}"
+        yield f"path     op by op: {shares}"
+    yield f"limit    {timing.limit_words}"
     if timed.scaling is not None:
         yield f"cores    {timed.scaling.sentence}"
     yield from (f"lever    {lever.sentence}" for lever in timed.levers[:_SHOWN_LEVERS])
@@ -103,7 +107,7 @@ def core_json(profile: Profile, timed: CoreInference) -> dict[str, Any]:
         "inferences_per_s": round(profile.inferences_per_s, 3),
         "memory": {
             "vtcm_bytes": [core.vtcm_bytes for core in metrics.cores],
-            "ddr_bytes": timed.tables.ddr_bytes,
+            "ddr_bytes": round(timed.prediction.ddr_bytes),
             "constant_bytes": metrics.constant_bytes,
         },
         "engines": {name: round(share, 6) for name, share in timed.tables.verdict.shares},

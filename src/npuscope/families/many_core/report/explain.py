@@ -25,7 +25,6 @@ def explain_model(profile: Profile) -> Explanation:
     lines = (
         *_path(dict(run.tables.path)),
         f"model    {safe_terminal(build.file)}",
-        f"machine  {profile.machine_words}",
         *_notes(profile.notes),
     )
     answer = f"{significant(profile.total_ms, 4)} ms, {run.tables.verdict.sentence}"

@@ -76,7 +76,7 @@ def _run(
     bound = first["verdict"]["bound"] if buffers else ""
     return plain_profile(
         ModelInfo(path.name, "", (), (), 0, 0),
-        MachineInfo(machine, "", False, 0.0, 0.0),
+        MachineInfo(machine or FAMILY, "", False, 0.0, 0.0),
         [
             plain_part(
                 place,
@@ -92,7 +92,7 @@ def _run(
         inferences=number,
         notes=[str(note) for note in first.get("notes", ())],
         family=FAMILY,
-        machine_words=f"{machine or FAMILY}, {counted(cores, 'core')}, bound by {bound}",
+        machine_words=f"{counted(cores, 'core')}, bound by {bound}",
         batch=max(1, round(float(totals["inferences_per_s_mean"]) * total_ms / 1e3)),
         figures=core_figures(
             sum(traffic) / number if is_stated else None,

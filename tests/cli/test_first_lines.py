@@ -1,0 +1,106 @@
+"""The first lines of every answer: what stops the vendor's compiler, and which machine it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import npuscope
+from compiler.nets import Net as GraphNet
+from models import mobilenet_like, save, to_onnx, to_tflite
+from npuscope.cli.main import main
+from npuscope.graph.model import DType
+
+Capture = pytest.CaptureFixture[str]
+STOPS = "the vendor's compiler of generation 2.1 stops at this file: IR version too new"
+LINES = (
+    "machine  stm32n6 (STM32N6x7), no board named, generation 4.0: ST Edge AI 4.0 (atonn 1.1.3), ",
+    "machine  cloudai100 (Cloud AI 100), no board named, npuscope's own compiler, ",
+)
+
+
+def run(capsys: Capture, *arguments: object) -> tuple[int, list[str]]:
+    code = main([str(argument) for argument in arguments])
+    return code, capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+
+
+@pytest.fixture
+def new_onnx(tmp_path: Path) -> Path:
+    """Of an IR version that the checkers of the 2.x tools do not read."""
+    return save(tmp_path, "new.onnx", to_onnx(mobilenet_like()))
+
+
+@pytest.mark.parametrize("verb", ["estimate", "explain", "profile", "gate", "compare"])
+def test_the_machine_stands_in_the_second_line(verb: str, model: Path, capsys: Capture) -> None:
+    more = {"gate": ["--max", "total_ms=99"], "compare": [model]}.get(verb, [])
+    for line in LINES:
+        words = [verb, model, *more, "--machine", line.split()[1]]
+        second = run(capsys, *words)[1][1].replace(f"A        {model.name}: ", "machine  ")
+        assert second.startswith(line)
+
+
+def test_a_board_that_was_named_stands_there(model: Path, capsys: Capture) -> None:
+    second = run(capsys, "estimate", model, "--board", "stm32n6570-dk")[1][1]
+    assert ", board stm32n6570-dk, generation 4.0: " in second
+
+
+def test_the_top_of_the_page_names_the_machine(model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert main(["estimate", str(model), "--html", str(page)]) == 0
+    text = page.read_text(encoding="utf-8").partition('id="data">')[2].partition("</script>")[0]
+    assert json.loads(text)["machine"].startswith(LINES[0].removeprefix("machine  "))
+
+
+@pytest.mark.parametrize("verb", ["estimate", "explain", "gate"])
+def test_what_stops_the_compiler_is_the_first_thing_said(
+    verb: str, new_onnx: Path, capsys: Capture
+) -> None:
+    limit = ["--max", "total_ms=99"] if verb == "gate" else []
+    code, lines = run(capsys, verb, new_onnx, "--generation", "2.1", *limit)
+    assert STOPS in lines[0]
+    assert lines[0].startswith(("FAILED: " if verb == "gate" else "") + STOPS)
+    assert code == (1 if verb == "gate" else 0)
+    code, lines = run(capsys, verb, new_onnx, *limit)  # 4.0 reads it
+    assert (code, "stops at this file" in lines[0]) == (0, False)
+
+
+def test_a_limit_of_ones_own_decides_about_stops(new_onnx: Path, capsys: Capture) -> None:
+    words = ("gate", new_onnx, "--generation", "2.1", "--max", "compiler_stops=1")
+    code, lines = run(capsys, *words)
+    assert (code, lines[0]) == (0, "passed: the check holds")
+    assert "note     the vendor's compiler stops: IR version too new (LINT-IR-VERSION)" in lines
+
+
+def test_a_build_that_exists_was_not_stopped(
+    new_onnx: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    words = ("compile", new_onnx, "--generation", "2.1", "-o", tmp_path / "build")
+    assert run(capsys, *words)[0] == 0
+    for verb, limit in (("estimate", ()), ("gate", ("--max", "total_ms=99"))):
+        code, lines = run(capsys, verb, tmp_path / "build", *limit)
+        assert (code, "stops" in lines[0]) == (0, False)
+
+
+def uint8_net() -> GraphNet:
+    net = GraphNet()
+    x = net.conv(net.input((1, 8, 8, 4)), 8)
+    net.conv(net.quantize(net.quantize(x, (0.1, 128), DType.UINT8), (0.1, 0)), 8)
+    return net
+
+
+def test_a_tflite_network_of_bytes_is_not_sent_to_onnxruntime() -> None:
+    graph = uint8_net().graph()
+    assert [stop.rule for stop in npuscope.estimate(graph).stops] == ["LINT-UINT8"]
+    assert npuscope.estimate(graph, generation="open").stops == ()
+    found = npuscope.explain(graph)
+    assert found.verdict.startswith("the vendor's compiler of generation 4.0 stops at this file: ")
+    titles = [fix.title for f in found.findings if f.rule == "LINT-UINT8" for fix in f.fixes]
+    assert titles
+    assert not any("onnxruntime" in title for title in titles)
