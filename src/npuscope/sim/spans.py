@@ -224,14 +224,26 @@ def _turns(elements: int, again: int, speeds: Speeds) -> float:
     return speeds.timing.broadcast_cycles * elements / again if again else 0.0
 
 
+_FEW_STREAMS = 2  # that the way from flash serves without loss
+
+
 def _shared(engines: tuple[EngineWork, ...], speeds: Speeds) -> list[Span]:
-    """Lower bounds by bank and by bus interface over the whole group."""
+    """Lower bounds by bank, by bus interface and by flash over the whole group: kernels of all
+    chains come through one interface."""
     bus: dict[tuple[int, int], int] = {}
     for engine in engines:
         key = (speeds.stream.busif(engine.id), engine.dir)
         bus[key] = bus.get(key, 0) + engine.bytes
     busiest = max(bus.values(), default=0)
+    sizes = [e.bytes for e in engines if e.feeds_kernels and speeds.banks[e.bank].external]
+    fetched = []
+    if len(sizes) > 1:
+        rates = [speeds.banks[e.bank].cycles_per_byte for e in engines if e.feeds_kernels]
+        crowded = speeds.timing.crowded_flash if len(sizes) > _FEW_STREAMS else 1.0
+        cycles = crowded * sum(sizes) * max(rates) + speeds.timing.epoch_start_cycles
+        fetched = [Span(cycles, Bound.FLASH)]
     return [
         *_bank_spans(engines, 1, speeds),
         Span(busiest / speeds.stream.busif_bytes, Bound.BUSIF),
+        *fetched,
     ]

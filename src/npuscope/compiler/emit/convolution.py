@@ -95,11 +95,12 @@ def _words(walk: Walk, stage: ConvStage) -> Walk:
     """Modes that carry several channels per word: three when deep, two in DSS2."""
     pack = {ConvMode.DEEP1X1: DEEP_BYTES, ConvMode.DSS2: 2}.get(stage.tiling.mode, 1)
     rows, columns = stage.seen
+    _, width = stage.size
     return replace(
         walk,
         fheight=rows,
         fwidth=columns,
-        line_offset=walk.fwidth * walk.batch_offset if columns < walk.fwidth else 0,
+        line_offset=width * walk.batch_offset if columns < width else 0,
         batch_depth=-(-walk.batch_depth // pack),
     )
 
@@ -141,8 +142,8 @@ def _unit(builder: EpochBuilder, stage: ConvStage, index: int) -> Convacc:
         right_padding=right,
         top_crop=crop_top,
         left_crop=crop_left,
-        bot_crop=_last(value.shape[0], crop_bottom),
-        right_crop=_last(value.shape[1], crop_right),
+        bot_crop=_last(stage.size[0], crop_bottom),
+        right_crop=_last(stage.size[1], crop_right),
         inbytes_f=1 if stage.simd == Simd.S8X8 else 2,
         outbytes_o=stage.output.nbits // 8 if last else 3,
         shift_o=stage.shift_o if last else 0,
