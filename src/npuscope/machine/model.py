@@ -169,7 +169,8 @@ class Timing(Struct, frozen=True):
     broadcast_cycles: Timed[Cycles]
     product_cycles: Timed[Cycles]
     elementwise_cycles: Timed[Cycles]
-    external_access_ns: Timed[Cycles]
+    external_read_ns: Timed[Cycles]
+    external_write_ns: Timed[Cycles]
     external_call_bytes: Timed[Some]
     side_share: Timed[Cycles] = 0.0
     apart_word_cycles: Timed[Cycles] = 1.0

@@ -269,7 +269,7 @@ def _moved(
     """External RAM below a call that only moves data: such calls drive the NPU's DMA."""
     if epoch.call is None or support(epoch.call.kernel).on_cpu is not OnCpu.BY_DMA:
         return ()
-    outside = {bank.name for bank in banks.by_name().values() if bank.access_cycles}
+    outside = {bank.name for bank in banks.by_name().values() if bank.read_cycles}
     return tuple((r.pool, r.read_bytes + r.write_bytes) for r in traffic if r.pool in outside)
 
 

@@ -64,7 +64,7 @@ def group_span(work: GroupWork, speeds: Speeds) -> Span:
         chain
         for _, chain in chains
         if chain is not longest
-        and not any(speeds.banks[engine.bank].access_cycles for engine in chain.engines)
+        and not any(speeds.banks[engine.bank].read_cycles for engine in chain.engines)
     ]
     beside = speeds.timing.side_share * sum(_reading(chain, speeds.timing) for chain in others)
     side = Span(slowest.cycles + beside, slowest.bound)
@@ -160,10 +160,11 @@ def _bank_spans(engines: tuple[EngineWork, ...], frames: int, speeds: Speeds) ->
         if engine.constant:
             continue
         bank = speeds.banks[engine.bank]
-        if bank.access_cycles:
+        if bank.read_cycles:
             # External RAM is bound by accesses: those of all engines follow each other.
             accesses = engine.bytes * _bursts_a_byte(engine.run_bytes, speeds.stream)
-            waiting += accesses * bank.access_cycles + engine.bytes * bank.cycles_per_byte
+            access_cycles = bank.write_cycles if engine.dir else bank.read_cycles
+            waiting += accesses * access_cycles + engine.bytes * bank.cycles_per_byte
         key = (engine.bank, engine.dir)
         cycles = _bank_cycles(engine, bank, speeds.stream.busif_bytes)
         loads[key] = loads.get(key, 0.0) + cycles / frames

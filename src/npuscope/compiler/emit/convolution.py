@@ -20,12 +20,12 @@ _ALL_BYTES = 3  # kseten of a deep conv: take all three bytes of a kernel word
 
 def emit_conv(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
     """Units in series, each with its own features; sums leave the last one."""
-    value = stage.inputs[0]
+    value = builder.buffers.laid_out(stage.inputs[0])
     if value.name in builder.sources:
         features = [builder.sources[value.name]]
     else:
         features = [
-            builder.read(value, _feature_walk(stage, index), **_feature_bits(stage, value))
+            builder.read(value, _feature_walk(stage, value, index), **_feature_bits(stage, value))
             for index in range(stage.tiling.pipe)
         ]
     # One engine feeds all units of the pipe; each picks its share.
@@ -65,9 +65,9 @@ def in_halves(weights: np.ndarray) -> np.ndarray:
     return (rows[:, ::2] & 0xF | rows[:, 1::2] << HALF).reshape(-1)
 
 
-def _feature_walk(stage: ConvStage, index: int) -> Walk:
+def _feature_walk(stage: ConvStage, value: Value, index: int) -> Walk:
     """Frames for unit `index` of the pipe: every pass of a tile, again for every tile."""
-    tiling, value = stage.tiling, stage.inputs[0]
+    tiling = stage.tiling
     if tiling.grouped:  # one group a frame, again for every tile of its kernels
         walk = channel_frames(value, tiling.depth)
         repeats = tiling.tiles // walk.frame_tot_cnt
