@@ -17,7 +17,7 @@ from npuscope.ops.unknown import unknown_weights
 from npuscope.profiling.model import Fit, MemoryUse, ModelInfo, PoolUse, TensorInfo
 from npuscope.profiling.network_size import network_size
 from npuscope.program.calls import unknown_ops
-from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
+from npuscope.program.model import Buffer, Epoch, Pool, Program
 from npuscope.program.network_c.writer_buffers import memory_shape
 from npuscope.structs import replace
 
@@ -187,14 +187,13 @@ class ProgramFacts(Struct, frozen=True):
 def program_facts(program: Program, machine: Machine, graph: Graph | None) -> ProgramFacts:
     epochs = program.executed
     memory = memory_use(program, machine)
-    kinds = {kind.value: program.count(kind) for kind in EpochKind if kind is not EpochKind.EMPTY}
     return ProgramFacts(
         program_hash(program),
         model_info(program, graph),
         # A program without its graph was built: its sizes are what they are.
         memory if graph is None else replace(memory, known_error=_size_error(memory, machine)),
         fit(program, machine),
-        kinds | {"blobs": len({e.blob for e in program.epochs if e.blob is not None})},
+        program.tally | {"blobs": len({e.blob for e in program.epochs if e.blob is not None})},
         program.notes,
         epochs,
         tuple(epoch.name for epoch in epochs),

@@ -117,9 +117,10 @@ def _judged(
     widths = sides(made_of, credible=not doubtful)
     low, high = bounds_ms(total_ms, widths, cold_ms(machine))
     # A verdict of "fits" says nothing of use for what the NPU has no part in.
-    idle = () if facts.counts["HW"] else ("the NPU computes nothing of this network",)
+    works = any(epoch.kind is EpochKind.HW for epoch in facts.epochs)
+    idle = () if works else ("the NPU computes nothing of this network",)
     notes = (*doubtful, *facts.notes, *idle, *remarks(made_of, machine))
-    error = error_text(total_ms, low, high)
+    error = error_text(total_ms, low, high) if total_ms else ""
     return (low, None if facts.unknown_ops else high), notes, error
 
 

@@ -64,8 +64,8 @@ def compilation_text(
 ) -> str:
     notes = (*compilation.notes, *unused)
     program = compilation.program
-    counts = ", ".join(f"{number} {kind}" for kind, number in _counts(program).items())
-    epochs = counted(len(program.executed), "epoch")
+    counts = ", ".join(f"{number} {kind}" for kind, number in program.tally.items())
+    epochs = counted(sum(program.tally.values()), "epoch")
     directory = compilation.call.directory if compilation.call else "memory"
     lines = [f"{epochs} ({counts}) in {safe_terminal(directory)}"]
     lines += [f"note     {safe_terminal(note)}" for note in notes]
@@ -87,11 +87,6 @@ def compilation_text(
     if d_lower > 0:
         lines += _vendor_trail(program, compilation.graph)
     return "\n".join(lines)
-
-
-def _counts(program: Program) -> dict[str, int]:
-    kinds = (EpochKind.HW, EpochKind.SW, EpochKind.HYBRID)
-    return {kind.value: program.count(kind) for kind in kinds}
 
 
 def _vendor_trail(program: Program, graph: Graph | None) -> list[str]:
@@ -136,6 +131,6 @@ def compilation_json(compilation: Compilation, *, unused: tuple[str, ...]) -> di
         "machine": program.machine,
         "generation": program.generation,
         "epoch_controller": program.epoch_controller,
-        "counts": _counts(program),
+        "counts": program.tally,
         "notes": [*program.notes, *compilation.notes, *unused],
     }

@@ -125,7 +125,7 @@ def lines_fit_the_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     "beyond them in float on the CPU: three pieces of a 7x7 kernel, each with a conversion "
     "before and after. Seen in one public build.",
     fixes=(fixes.NARROWER_KERNEL,),
-    since="2.2",
+    since="2.0",
     until="2.2",
     turn=_SHAPE_FIRST,
 )
@@ -185,7 +185,7 @@ def moves_pixels(graph: Graph, op: Op, machine: Machine) -> bool:
     "output position this compiler does not cut the layer: the CPU computes it. The vendor's log "
     "calls it 'scale-offset format'.",
     fixes=(fixes.PAD_CHANNELS, fixes.SPLIT_INPUTS, fixes.CHANGE_INPUTS),
-    since="2.2",
+    since="2.0",
     until="2.2",
     turn=_SHAPE_FIRST,
 )
@@ -214,7 +214,7 @@ def passes_fit_the_registers(graph: Graph, op: Op, machine: Machine) -> Refusal 
     cause="A layer that reads a single value runs on the CPU. Seen for the second layer of all "
     "16 squeeze-and-excite blocks of a 3.0 build, and for a dense layer of a 2.2 build.",
     fixes=(fixes.MORE_INPUTS,),
-    since="2.2",
+    since="2.0",
     until="4.0",
     turn=_SHAPE_FIRST,
 )

@@ -143,7 +143,8 @@ def _deployed(
         words = ("npuscope", "compile", str(source), "-o", _BUILD, *as_words(request))
         step = DeployStep(f"compile {Path(source).name}", words)
         predicted = estimate(_BUILD, **request).total_ms
-        text = f"{len(compiled.program.executed)} epochs in {_BUILD}, {predicted:.4g} ms predicted"
+        epochs = sum(compiled.program.tally.values())
+        text = f"{epochs} epochs in {_BUILD}, {predicted:.4g} ms predicted"
         checks = DeployStep("check the build", ("npuscope", "checklist", _BUILD))
         before = (DeployedStep(step, text), DeployedStep(checks, checklist(_BUILD).told()))
         source = _BUILD

@@ -206,7 +206,7 @@ def amount(size_bytes: int) -> str:
 
 def _old_epochs(program: Program) -> list[str]:
     """Those without work count too, and pass for epochs of the NPU."""
-    total, software = len(program.epochs), program.count(EpochKind.SW)
+    total, software = sum(program.tally.values()), program.count(EpochKind.SW)
     return [
         f"Total number of epochs: {total} of which {software} implemented in software",
         "---",
@@ -226,7 +226,7 @@ def _boxed_epochs(program: Program) -> list[str]:
     counts = {kind: program.count(kind) for kind in EpochKind}
     blobs = len({epoch.blob for epoch in program.epochs if epoch.blob is not None})
     labels = (
-        ("Total number of epochs", len(program.executed), ""),
+        ("Total number of epochs", sum(program.tally.values()), ""),
         (">> pure software (SW) epochs", counts[EpochKind.SW], ""),
         (">> hybrid epochs (using both software and hardware)", counts[EpochKind.HYBRID], ""),
         (
