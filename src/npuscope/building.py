@@ -369,7 +369,8 @@ def _difference(here: Profile, there: Profile) -> str:
     if fits[0] != fits[1]:
         parts.append("it fits" if fits[1] else "it does not fit")
     if (parts or far) and not there.is_lower_bound:
-        parts.append(f"{significant(there.total_ms, 4)} ms")
+        times = (significant(profile.total_ms, 4) for profile in (there, here))
+        parts.append(" instead of ".join(times) + " ms")
     return ", ".join(parts)
 
 

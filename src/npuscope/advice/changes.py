@@ -173,7 +173,7 @@ def try_changes(findings: tuple[Finding, ...], total_ms: float, trials: Trials) 
 
 def settled(findings: Iterable[Finding], tried: Tried) -> Iterator[Finding]:
     """Findings without fixes that cannot be made; a gain that was timed at a single place, or is
-    none at all, is theirs."""
+    none at all, is theirs. No place saves more than was timed at all of them."""
     for finding in findings:
         fixes = []
         for fix in finding.fixes:
@@ -181,6 +181,8 @@ def settled(findings: Iterable[Finding], tried: Tried) -> Iterator[Finding]:
             change = tried.get(key)
             if change is not None and (change.count == 1 or not change.gain.may_pay):
                 fix = replace(fix, gain=change.gain)
+            elif change is not None and (fix.gain_ms or 0.0) > (change.gain_ms or 0.0):
+                fix = replace(fix, gain=replace(fix.gain, ms=change.gain_ms))
             if key not in tried or change is not None:
                 fixes.append(fix)
         yield replace(finding, fixes=tuple(fixes))

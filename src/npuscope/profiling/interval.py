@@ -45,9 +45,10 @@ REPORTED = Sides(0.20, 0.20)  # epochs known from a report, not from registers
 UNNAMED = Sides(0.20, 0.60)  # nor by their operators: products with a vector look like sums
 UNMEASURED = Sides(0.60, 0.80)  # kernels without a measured cost
 # Placeholder scales: 44 int8 models and their float copies (without QuantizeLinear and
-# DequantizeLinear) with --as-int8, at 4.0 and 2.2. The int8 file takes 0.93 to 1.15 times as long in 43 of 44
-# comparisons. Where parts are joined, which share the placeholder and need no requantization, or
-# activations are in external RAM, it takes up to 2.6 times as long in 40 of 44, and 3.6 at most.
+# DequantizeLinear) with --as-int8, at 4.0 and 2.2. The int8 file takes 0.93 to 1.15 times as long
+# in 43 of 44 comparisons. Where parts are joined, which share the placeholder and need no
+# requantization, or activations are in external RAM, it takes up to 2.6 times as long in 40 of 44,
+# and 3.6 times at most.
 PLACEHOLDERS = Sides(0.10, 0.15)
 JOINED_PLACEHOLDERS = Sides(0.10, 1.60)
 LARGEST = 0.90  # also where a part is not credible
