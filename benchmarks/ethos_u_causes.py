@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, structs
 
-from npuscope.families.ethos_u.faults import FAULTS, stride_gaps
+from npuscope.families.ethos_u.faults import FAULTS, centres, stride_gaps
 from npuscope.graph.model import Activation, Graph, Op
 from npuscope.ops.kernels.requantize import (
     Multipliers,
@@ -206,8 +206,7 @@ def _by_centres(graph: Graph, op: Op, inputs: Sequence[Array], result: Array) ->
     image = inputs[0]
     for axis in (1, 2):
         size, target = image.shape[axis], result.shape[axis]
-        places = (2 * np.arange(target) + 1) * size // (2 * target)
-        image = image.take(places, axis)
+        image = image.take(centres(size, target), axis)
     return image
 
 

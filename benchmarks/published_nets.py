@@ -150,9 +150,13 @@ class Net:
 def network(which: Published) -> Graph:
     if which.layers:
         return encoder(which)
+    if which.model.startswith("efficientnet_v2"):
+        return efficientnet_v2(which)
     stem = which.model.split("_")[0].rstrip("0123456789")
     return {"resnet": resnet, "vgg": vgg, "mobilenet": mobilenet_v2, "efficientnet": efficientnet,
-            "densenet": densenet, "squeezenet": squeezenet, "vit": vit}[stem](which)  # fmt: skip
+            "densenet": densenet, "squeezenet": squeezenet, "vit": vit, "wide": resnet,
+            "resnext": resnet, "shufflenet": shufflenet_v2, "inception": inception_v3,
+            }[stem](which)  # fmt: skip
 
 
 # --- Encoders ---
@@ -214,7 +218,14 @@ def vit(which: Published) -> Graph:
 
 
 def resnet(which: Published) -> Graph:
-    depth = int(which.model.removeprefix("resnet"))
+    """Also with wider or grouped 3x3 convolutions: wide_resnet101_2, resnext101_32x8d."""
+    kind, _, rest = which.model.removeprefix("wide_").partition("_")
+    depth = int(kind.removeprefix("resnet").removeprefix("resnext"))
+    groups, each = 1, 64
+    if "x" in rest:
+        groups, each = (int(part) for part in rest.removesuffix("d").split("x"))
+    elif rest:
+        each = 64 * int(rest)
     blocks = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3),
               152: (3, 8, 36, 3)}[depth]  # fmt: skip
     wider = 4 if depth >= 50 else 1
@@ -224,12 +235,13 @@ def resnet(which: Published) -> Graph:
     inputs = 64
     for stage, count in enumerate(blocks):
         wide = 64 << stage
+        middle = (each * groups << stage) if wider == 4 else wide
         for block in range(count):
             strides = [2, 2] if stage and not block else [1, 1]
             if wider == 4:
-                y = net.conv(x, inputs, wide, 1, "Relu")
-                y = net.conv(y, wide, wide, 3, "Relu", strides=strides)
-                y = net.conv(y, wide, 4 * wide, 1)
+                y = net.conv(x, inputs, middle, 1, "Relu")
+                y = net.conv(y, middle, middle, 3, "Relu", strides=strides, group=groups)
+                y = net.conv(y, middle, 4 * wide, 1)
             else:
                 y = net.conv(x, inputs, wide, 3, "Relu", strides=strides)
                 y = net.conv(y, wide, wide, 3)
@@ -353,3 +365,128 @@ def squeezenet(which: Published) -> Graph:
     x = net.conv(x, inputs, 1000, 1, "Relu")
     x = net.node("Flatten", net.node("GlobalAveragePool", x))
     return net.graph(which.model, {x: (which.batch, 1000)})
+
+
+def shufflenet_v2(which: Published) -> Graph:
+    """Channels are mixed as torch exports it: reshape, transpose, reshape, two slices."""
+    stages = {"0_5": (24, 48, 96, 192, 1024), "1_0": (24, 116, 232, 464, 1024),
+              "1_5": (24, 176, 352, 704, 1024), "2_0": (24, 244, 488, 976, 2048),
+              }[which.model.rsplit("_x", 1)[1]]  # fmt: skip
+    net = Net()
+    x = net.input("image", (which.batch, 3, which.size, which.size))
+    x = net.pool(net.conv(x, 3, 24, 3, "Relu", strides=[2, 2]), 3, 2, 1)
+    inputs, side = 24, which.size // 4
+
+    def half(y: str, start: int, stop: int) -> str:
+        return net.node("Slice", y, net.values([start], np.int64), net.values([stop], np.int64),
+                        net.values([1], np.int64))  # fmt: skip
+
+    for outputs, count in zip(stages[1:4], (4, 8, 4), strict=True):
+        wide = outputs // 2
+        side //= 2
+        for block in range(count):
+            if block:
+                shape = (which.batch, 2, wide, side, side)
+                mixed = net.node("Transpose", net.reshape(x, *shape), perm=[0, 2, 1, 3, 4])
+                mixed = net.reshape(mixed, which.batch, outputs, side, side)
+                left, right = half(mixed, 0, wide), half(mixed, wide, outputs)
+                y = net.conv(right, wide, wide, 1, "Relu")
+                y = net.conv(y, wide, wide, 3, group=wide)
+            else:
+                left = net.conv(x, inputs, inputs, 3, strides=[2, 2], group=inputs)
+                left = net.conv(left, inputs, wide, 1, "Relu")
+                y = net.conv(x, inputs, wide, 1, "Relu")
+                y = net.conv(y, wide, wide, 3, strides=[2, 2], group=wide)
+            x = net.node("Concat", left, net.conv(y, wide, wide, 1, "Relu"), axis=1)
+            inputs = outputs
+        shape = (which.batch, 2, wide, side, side)
+        mixed = net.node("Transpose", net.reshape(x, *shape), perm=[0, 2, 1, 3, 4])
+        x = net.reshape(mixed, which.batch, outputs, side, side)
+    x = net.conv(x, inputs, stages[-1], 1, "Relu")
+    return net.graph(which.model, {net.classes(x, stages[-1]): (which.batch, 1000)})
+
+
+def efficientnet_v2(which: Published) -> Graph:
+    """Rows: fused with the first convolution, wider, size, stride, channels, count."""
+    rows = {
+        "s": ((1, 1, 3, 1, 24, 2), (1, 4, 3, 2, 48, 4), (1, 4, 3, 2, 64, 4), (0, 4, 3, 2, 128, 6),
+              (0, 6, 3, 1, 160, 9), (0, 6, 3, 2, 256, 15)),
+        "m": ((1, 1, 3, 1, 24, 3), (1, 4, 3, 2, 48, 5), (1, 4, 3, 2, 80, 5), (0, 4, 3, 2, 160, 7),
+              (0, 6, 3, 1, 176, 14), (0, 6, 3, 2, 304, 18), (0, 6, 3, 1, 512, 5)),
+        "l": ((1, 1, 3, 1, 32, 4), (1, 4, 3, 2, 64, 7), (1, 4, 3, 2, 96, 7), (0, 4, 3, 2, 192, 10),
+              (0, 6, 3, 1, 224, 19), (0, 6, 3, 2, 384, 25), (0, 6, 3, 1, 640, 7)),
+    }[which.model[-1]]  # fmt: skip
+    net, inputs = Net(), rows[0][4]
+    x = net.input("image", (which.batch, 3, which.size, which.size))
+    x = net.conv(x, 3, inputs, 3, "Silu", strides=[2, 2])
+    for fused, wider, size, stride, outputs, count in rows:
+        for number in range(count):
+            step, middle = (stride if not number else 1), inputs * wider
+            if fused and wider == 1:
+                y = net.conv(x, inputs, outputs, size, "Silu", strides=[step] * 2)
+            elif fused:
+                y = net.conv(x, inputs, middle, size, "Silu", strides=[step] * 2)
+                y = net.conv(y, middle, outputs, 1)
+            else:
+                y = net.conv(x, inputs, middle, 1, "Silu")
+                y = net.conv(y, middle, middle, size, "Silu", strides=[step] * 2, group=middle)
+                squeezed = max(1, inputs // 4)
+                scale = net.conv(net.node("GlobalAveragePool", y), middle, squeezed, 1, "Silu")
+                scale = net.node("Sigmoid", net.conv(scale, squeezed, middle, 1))
+                y = net.conv(net.node("Mul", scale, y), middle, outputs, 1)
+            x = net.node("Add", y, x) if step == 1 and inputs == outputs else y
+            inputs = outputs
+    x = net.conv(x, inputs, 1280, 1, "Silu")
+    return net.graph(which.model, {net.classes(x, 1280): (which.batch, 1000)})
+
+
+def inception_v3(which: Published) -> Graph:
+    net = Net()
+
+    def conv(
+        y: str, inputs: int, outputs: int, size: tuple[int, int] = (1, 1), **attrs: Any
+    ) -> str:
+        kernel = net.weights(outputs, inputs, *size)
+        pads = attrs.pop("pads", [size[0] // 2, size[1] // 2] * 2)
+        return net.node(
+            "Relu", net.node("Conv", y, kernel, net.weights(outputs), pads=pads, **attrs)
+        )
+
+    def average(y: str) -> str:
+        return net.node("AveragePool", y, kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4)
+
+    none, two = [0] * 4, [2, 2]
+    x = net.input("image", (which.batch, 3, which.size, which.size))
+    x = conv(x, 3, 32, (3, 3), pads=none, strides=two)
+    x = conv(conv(x, 32, 32, (3, 3), pads=none), 32, 64, (3, 3))
+    x = conv(conv(net.pool(x, 3, 2), 64, 80), 80, 192, (3, 3), pads=none)
+    x, inputs = net.pool(x, 3, 2), 192
+    for pooled in (32, 64, 64):
+        parts = [conv(x, inputs, 64), conv(conv(x, inputs, 48), 48, 64, (5, 5))]
+        y = conv(conv(x, inputs, 64), 64, 96, (3, 3))
+        parts += [conv(y, 96, 96, (3, 3)), conv(average(x), inputs, pooled)]
+        x, inputs = net.node("Concat", *parts, axis=1), 224 + pooled
+    y = conv(conv(x, inputs, 64), 64, 96, (3, 3))
+    parts = [conv(x, inputs, 384, (3, 3), pads=none, strides=two)]
+    parts += [conv(y, 96, 96, (3, 3), pads=none, strides=two), net.pool(x, 3, 2)]
+    x, inputs = net.node("Concat", *parts, axis=1), 768
+    for wide in (128, 160, 160, 192):
+        parts = [conv(x, 768, 192)]
+        y = conv(conv(x, 768, wide), wide, wide, (1, 7))
+        parts.append(conv(y, wide, 192, (7, 1)))
+        y = conv(conv(x, 768, wide), wide, wide, (7, 1))
+        y = conv(conv(y, wide, wide, (1, 7)), wide, wide, (7, 1))
+        parts += [conv(y, wide, 192, (1, 7)), conv(average(x), 768, 192)]
+        x = net.node("Concat", *parts, axis=1)
+    y = conv(conv(conv(x, 768, 192), 192, 192, (1, 7)), 192, 192, (7, 1))
+    parts = [conv(conv(x, 768, 192), 192, 320, (3, 3), pads=none, strides=two)]
+    parts += [conv(y, 192, 192, (3, 3), pads=none, strides=two), net.pool(x, 3, 2)]
+    x, inputs = net.node("Concat", *parts, axis=1), 1280
+    for _ in range(2):
+        y, z = conv(x, inputs, 384), conv(conv(x, inputs, 448), 448, 384, (3, 3))
+        pairs = [net.node("Concat", conv(one, 384, 384, (1, 3)),
+                          conv(one, 384, 384, (3, 1)), axis=1)
+                 for one in (y, z)]  # fmt: skip
+        parts = [conv(x, inputs, 320), *pairs, conv(average(x), inputs, 192)]
+        x, inputs = net.node("Concat", *parts, axis=1), 2048
+    return net.graph(which.model, {net.classes(x, 2048): (which.batch, 1000)})

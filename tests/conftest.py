@@ -31,13 +31,28 @@ SHARED = Path(__file__).parents[1] / ".." / "shared"
 SHARED_MODELS = SHARED / "data" / "models"
 
 
+# What `python -m benchmarks accuracy --fetch` brings.
+PUBLIC_MODELS = Path(__file__).parents[1] / "build" / "models"
+
+
+class PublicModels(type(Path())):  # type: ignore[misc]
+    """The folder of fetched models: a test of another one is skipped."""
+
+    def __truediv__(self, name: str) -> Path:
+        path = Path(self).joinpath(name)
+        if not path.exists():
+            pytest.skip(f"{name} is not among the public models")
+        return path
+
+
 @pytest.fixture(scope="session")
 def shared_models() -> Path:
     """The folder of real models; tests that need it are skipped where it is absent."""
-    folder = SHARED_MODELS.resolve()
-    if not folder.is_dir():
-        pytest.skip("the shared models are not on this machine")
-    return folder
+    if SHARED_MODELS.is_dir():
+        return SHARED_MODELS.resolve()
+    if PUBLIC_MODELS.is_dir():
+        return PublicModels(PUBLIC_MODELS)
+    pytest.skip("no models: python -m benchmarks accuracy --fetch brings those that are public")
 
 
 @pytest.fixture(scope="session")

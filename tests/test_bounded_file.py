@@ -50,7 +50,6 @@ EXCEPTIONS = {
     "quantizing/float_onnx.py": "a file that onnxruntime wrote a moment ago",
     "quantizing/qdq.py": "a file that onnxruntime wrote a moment ago",
     "accuracy/pictures.py": "pictures, whose bytes come through the reader",
-    "accuracy/labels.py": "pictures, whose bytes come through the reader",
     "accuracy/dataset.py": "a .npz, whose size is checked first, and sounds that the reader read",
     "advice/tune/variants.py": "Workbench.open, which is no file",
 }
@@ -258,3 +257,12 @@ def test_the_check_sees_what_it_looks_for(tmp_path: Path) -> None:
         assert len(list(opening_calls(save(tmp_path, "a.py", text.encode())))) == 1, text
     for text in ("open(p, 'wb')", "row.read_bytes", "read_bytes(p, KIND)", "orjson.loads(t)"):
         assert not list(opening_calls(save(tmp_path, "a.py", text.encode()))), text
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [(b"\x20\0\0\0TFL3" + bytes(16), "a TFLite model"), (b"\x08\x07\x12\xff\xfe", "a binary file")],
+)
+def test_a_binary_file_is_not_taken_for_another_encoding_of_json(data: bytes, kind: str) -> None:
+    with pytest.raises(ValueError, match=f"this is {kind}"):
+        parse_json(data)

@@ -99,7 +99,8 @@ def test_names_that_stand_elsewhere_too() -> None:
         ),
         (
             lambda: npuscope.lint("a.tflite", relocatable=True),  # type: ignore[call-arg]
-            "npuscope.lint: 'relocatable' is not used here\n  hint: it is an option of compile",
+            "npuscope.lint: 'relocatable' is not used here\n  hint: it is an option of compile, "
+            "deploy",
         ),
         (
             lambda: npuscope.estimate("a.tflite", set={"x": 1}),  # type: ignore[call-arg]

@@ -10,6 +10,14 @@
 #include "npuscope_npu.h"
 #include "npuscope_platform.h"
 
+/* What built this firmware, and when; the emulated board states both. */
+#ifndef NPUSCOPE_BUILT
+#define NPUSCOPE_BUILT ""
+#endif
+#ifndef NPUSCOPE_TOOL_VERSION
+#define NPUSCOPE_TOOL_VERSION 0u
+#endif
+
 #define TEXT_BYTES 64u
 #define MOST_NODE_TENSORS 16u
 #define USER_ALIGN 32u
@@ -205,9 +213,10 @@ static void describe(validation_network *network, loaded_t *with, const char *re
   *network = (validation_network){
       .name = with->name,
       .signature = with->signature,
-      .compiled = "",
+      .compiled = NPUSCOPE_BUILT,
       .runtime = with->runtime,
       .runtime_version = info.rt_version,
+      .tool_version = NPUSCOPE_TOOL_VERSION,
       .nodes = nodes_of(&with->instance),
       .inputs = buffers_inputs(&with->instance),
       .outputs = buffers_outputs(&with->instance),

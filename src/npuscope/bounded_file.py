@@ -7,6 +7,7 @@ import contextlib
 import errno
 import io
 import json
+import math
 import os
 import stat
 import tomllib
@@ -169,24 +170,73 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def parse_json(text: str | bytes, **options: Any) -> Any:
     """The value of a JSON text; a ValueError says in one line why there is none."""
-    return _bounded(json.loads, text, **options)
+    try:
+        return _bounded(json.loads, text, **options)
+    except UnicodeDecodeError:
+        # json guesses UTF-16 or UTF-32 from zeros, so what it says of a binary file misleads.
+        what = "a TFLite model" if text[4:8] == b"TFL3" else "a binary file"
+        raise ValueError(f"this is {what}") from None
 
 
 def read_array(path: str | Path) -> np.ndarray:
     """One array of a .npy file, whose header must not claim more than the file holds."""
-    import numpy as np
-
     data = read_bytes(path, ARRAY)
     if data[:4] == b"PK\x03\x04":
         raise FileError("holds several arrays, expected a single .npy", where=str(path))
+    return array_of(data, str(path))
+
+
+def read_npz(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of a .npz file by name. What they are unpacked to is bounded as a .npy file is,
+    all of them together, before any is unpacked."""
+    import zipfile
+    import zlib
+
+    with opened(path) as file:
+        check_size(path, os.fstat(file.fileno()).st_size, ARRAY)
+        try:
+            with zipfile.ZipFile(file) as archive:
+                rows = [row for row in archive.infolist() if row.filename.endswith(".npy")]
+                if sum(row.file_size for row in rows) > ARRAY.most_bytes:
+                    raise FileError(
+                        f"unpacks to {sum(row.file_size for row in rows):,} bytes, at most "
+                        f"{ARRAY.most_bytes:,} are read",
+                        where=str(path),
+                    )
+                return {
+                    row.filename.removesuffix(".npy"): array_of(
+                        archive.read(row), f"{path}, {safe_terminal(row.filename)}"
+                    )
+                    for row in rows
+                }
+        except (*_NO_ARRAY, zipfile.BadZipFile, zlib.error, LookupError, RuntimeError) as error:
+            reason = safe_terminal(str(error)[:200])
+            raise FileError(f"is not a .npz file: {reason}", where=str(path)) from None
+
+
+def array_of(data: bytes, where: str) -> np.ndarray:
+    """The array that the bytes of a .npy file hold."""
+    import numpy as np
+
     try:
         with warnings.catch_warnings():
             # Of headers that Python 2 wrote, or that look so because they are damaged.
             warnings.simplefilter("ignore", UserWarning)
-            array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+            stream = io.BytesIO(data)
+            version = np.lib.format.read_magic(stream)
+            plain = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }.get(version)
+            if plain is not None:  # before memory is taken for what the header claims
+                shape, _, dtype = plain(stream)
+                if math.prod(shape) * dtype.itemsize > len(data):
+                    raise ValueError(f"its header claims {shape} elements, which it does not hold")
+            stream.seek(0)
+            array = np.lib.format.read_array(stream, allow_pickle=False)
     except _NO_ARRAY as error:
         reason = safe_terminal(str(error).partition("\n")[0][:200])
-        raise FileError(f"is not a .npy array: {reason}", where=str(path)) from None
+        raise FileError(f"is not a .npy array: {reason}", where=where) from None
     return np.asarray(array)
 
 
@@ -218,6 +268,8 @@ def excess(value: Any) -> str:
                 below.extend(entry)
             elif kind is int and entry.bit_length() > MOST_BITS:
                 return "a number has too many digits"
+            elif kind is float and not math.isfinite(entry):
+                return f"a number is not finite ({entry})"
         level, depth = below, depth + 1
         if depth > MOST_DEPTH + 1:
             return "nested too deeply"

@@ -24,8 +24,8 @@ from npuscope.machine.load import (
     plain_overrides,
 )
 from npuscope.machine.model import Machine
-from npuscope.machine.set_keys import KeyChange, changes_of, with_overrides
-from npuscope.profiling.interval import error_text, with_placeholders
+from npuscope.machine.set_keys import changes_of, with_overrides
+from npuscope.profiling.interval import span_text, with_placeholders
 from npuscope.profiling.model import Profile, Stop
 from npuscope.program.model import Program
 from npuscope.shown import ShownRecord, counted, significant
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 Source = str | Path | Graph
 log = logging.getLogger(__name__)
 _OWN_RULES = "open"  # a generation that is no compiler of the vendor's
+_MOST_IN_SERIES = 4  # convolution accelerators
+_OF_PROGRAMS = ("weights", "max_ca_pipe")  # the second is a mapping key of the machine
 _NOT_FOR_MODELS = "this is for compiled programs, such as a network.c"
 
 
@@ -73,6 +75,7 @@ class Options(ReadOptions, total=False):
     optimization: int | None
     ec_single_epoch: bool
     alternative_schedule: bool
+    max_ca_pipe: int | None
     relocatable: bool
     no_secure: bool
     compiled_from: str | Path | None  # the model of a compiled program
@@ -151,38 +154,57 @@ def _compiled(path: str | Path, options: Options) -> Build:
         request["epoch_controller"] = program.epoch_controller
     silicon = _with_vendor_files(request)
     overrides = _overrides(request, placed=True)
-    remapped = [change for change in changes_of(silicon, overrides) if change.remaps]
+    changes = [change.key for change in changes_of(silicon, overrides) if change.remaps]
+    remapped = (*_of_compilation(options), *changes)
     if remapped:
-        return _recompiled(Path(path), program, remapped, request)
+        return _recompiled(Path(path), program, remapped, options, request)
     machine = _as_asked(silicon, request, placed=True)
     if not any(epoch.claims.max_cycles for epoch in program.epochs):
         program = with_claims(program, machine)
     return Build(None, machine, program)
 
 
+def _of_compilation(options: Options) -> tuple[str, ...]:
+    """Options that were given and speak of a compilation, not of what was compiled or of the
+    machine that it runs on."""
+    from npuscope.options.rows import IMAGE, READING, SCHEDULED
+
+    rows = (*SCHEDULED, *READING.options, *IMAGE)
+    given = [row for row in rows if row.is_given(options.get(row.name))]
+    return tuple(row.long for row in given if row.name not in _OF_PROGRAMS)
+
+
 def _recompiled(
-    path: Path, program: Program, changes: Sequence[KeyChange], options: Options
+    path: Path, program: Program, keys: Sequence[str], asked: Options, options: Options
 ) -> Build:
-    """The same model compiled again for the changed machine."""
+    """The same model compiled again, for the changed machine or with the options asked for."""
+    if asked.get("weights"):
+        raise UsageError(
+            f"{keys[0]} compiles the model again, which brings its weights", where="--weights"
+        )
     model = options.get("compiled_from") or model_beside(path, program)
     if model is None:
-        raise needs_model(changes)
+        raise needs_model(keys)
     fresh = build(model, options)
-    keys = ", ".join(change.key for change in changes)
+    keys_text = ", ".join(keys)
     ours = "" if program.source == "npuscope" else " by npuscope's compiler, not the vendor's,"
-    notes = [f"recompiled{ours} from {Path(model).name}: the compiler reads {keys}"]
+    notes = [f"recompiled{ours} from {Path(model).name}: the compiler reads {keys_text}"]
     if program.model_md5 and program.model_md5 != fresh.program.model_md5:
         notes.append(f"{Path(model).name} is not the file that the program names as its model")
     return replace(fresh, program=replace(fresh.program, notes=(*fresh.program.notes, *notes)))
 
 
-def needs_model(changes: Sequence[KeyChange]) -> UsageError:
-    keys = ", ".join(change.key for change in changes)
-    kind = "is a mapping key" if len(changes) == 1 else "are mapping keys"
+def needs_model(keys: Sequence[str]) -> UsageError:
+    """For mapping keys of the machine, and options by their spelling."""
+    options = [key for key in keys if key.startswith("--")]
+    plural = len(keys) > 1
+    kind = "are mapping keys" if plural else "is a mapping key"
+    if options:
+        kind = "are read by the compiler" if plural else "is read by the compiler"
     return UsageError(
-        f"{keys} {kind}: with another value the model has to be compiled again, "
+        f"{', '.join(keys)} {kind}: with another value the model has to be compiled again, "
         "and it was not found",
-        where=f"--set {changes[0].key}",
+        where=options[0] if options else f"--set {keys[0]}",
         hint="give it with --model (estimate, explain) or as SOURCE, or put it beside the program",
     )
 
@@ -268,11 +290,14 @@ def _build(source: Source, options: Options) -> Build:
     from npuscope.compiler.pipeline import CompileOptions, compile_graph
 
     start = time.perf_counter()
-    level, profile = optimization_level(options), art_profile(options)
-    single = options.get("ec_single_epoch", False) or bool(profile and profile.options.single_epoch)
-    option = options.get("alternative_schedule", False)
-    alternative = option or bool(profile and profile.options.alternative_schedule)
-    program = compile_graph(graph, machine, CompileOptions(level, single, alternative))
+    asked = scheduled(options)
+    program = compile_graph(
+        graph,
+        machine,
+        CompileOptions(
+            asked["optimization"], asked["ec_single_epoch"], asked["alternative_schedule"]
+        ),
+    )
     text = "compiled for %s, generation %s: %d epochs in %.2f s"
     spent = time.perf_counter() - start
     log.debug(text, machine.name, machine.generation.name, len(program.executed), spent)
@@ -311,7 +336,9 @@ def completed(network: Build, profile: Profile) -> Profile:
     low, high = with_placeholders(
         profile.interval_ms, joins or profile.memory.external_ram_bytes > 0
     )
-    error = profile.model_error if high is None else error_text(profile.total_ms, low, high)
+    if high is None:
+        return replace(profile, interval_ms=(low, high))
+    error = f"{span_text(profile.total_ms, low, high)} with scales that are not known yet"
     return replace(profile, interval_ms=(low, high), model_error=error)
 
 
@@ -374,12 +401,12 @@ def _difference(here: Profile, there: Profile) -> str:
     return ", ".join(parts)
 
 
-def machine_for(options: ReadOptions) -> Machine:
+def machine_for(options: Options) -> Machine:
     """The machine that the options name, with the pools and values that they ask for."""
     return _as_asked(_with_vendor_files(options), options)
 
 
-def _as_asked(machine: Machine, options: ReadOptions, placed: bool = False) -> Machine:
+def _as_asked(machine: Machine, options: Options, placed: bool = False) -> Machine:
     """Single values are applied last, so that they override vendor files."""
     machine = with_overrides(machine, _overrides(options, placed))
     if isinstance(options.get("machine"), str | None):
@@ -394,21 +421,31 @@ def _as_asked(machine: Machine, options: ReadOptions, placed: bool = False) -> M
     return with_relative_pools(machine) if options.get("relocatable", False) else machine
 
 
-def _overrides(options: ReadOptions, placed: bool = False) -> Mapping[str, object]:
+def _overrides(options: Options, placed: bool = False) -> Mapping[str, object]:
     """Clocks and set-ups that have options of their own, and single values, which come first."""
     stated: dict[str, object] = {
         "clocks.mcu_mhz": options.get("mcu_mhz"),
         "clocks.npu_mhz": options.get("npu_mhz"),
         "flash": options.get("flash"),
         "psram": options.get("psram"),
+        "convacc.max_pipe": _units_in_series(options),
     }
     values = {key: value for key, value in stated.items() if value is not None}
     overrides = {**values, **(options.get("overrides") or {})}
-    machine = options.get("machine", DEFAULT_MACHINE)
+    machine = options.get("machine") or DEFAULT_MACHINE
     if isinstance(machine, Machine):
         return {**_of_board(options, placed), **overrides}
     plain = plain_overrides(overrides, machine, options.get("machine_file"))
     return {**_of_board(options, placed), **plain}
+
+
+def _units_in_series(options: Options) -> int | None:
+    count = options.get("max_ca_pipe")
+    if count is not None and not 1 <= count <= _MOST_IN_SERIES:
+        raise UsageError(
+            f"expected 1 to {_MOST_IN_SERIES} units, found {count}", where="--Omax-ca-pipe"
+        )
+    return count
 
 
 def unstated_memories(options: ReadOptions) -> tuple[str, ...]:
@@ -445,7 +482,7 @@ def _of_board(options: ReadOptions, placed: bool) -> Mapping[str, object]:
 
 def _with_vendor_files(options: ReadOptions) -> Machine:
     profile = art_profile(options)
-    machine = options.get("machine", DEFAULT_MACHINE)
+    machine = options.get("machine") or DEFAULT_MACHINE
     if not isinstance(machine, Machine):
         controller = options.get("epoch_controller")
         if controller is None:
@@ -481,11 +518,21 @@ def art_profile(options: ReadOptions) -> ArtProfile | None:
     return read_art_profile(file)
 
 
-def optimization_level(options: Options) -> int | None:
-    """The level asked for, else the profile's, else the generation's own."""
+def scheduled(options: Options) -> Options:
+    """What the compiler is told beside the machine: as asked for, else by the profile. A level of
+    None is the generation's own."""
+    profile = art_profile(options)
+    told = profile.options if profile else None
     level = options.get("optimization")
-    profile = art_profile(options) if level is None else None
-    return profile.options.optimization if profile else level
+    return {
+        "optimization": told.optimization if told and level is None else level,
+        "ec_single_epoch": bool(
+            options.get("ec_single_epoch") or (told is not None and told.single_epoch)
+        ),
+        "alternative_schedule": bool(
+            options.get("alternative_schedule") or (told is not None and told.alternative_schedule)
+        ),
+    }
 
 
 def md5(path: Path) -> str:

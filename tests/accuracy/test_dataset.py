@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import struct
+import tracemalloc
 import wave
+import zipfile
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +21,7 @@ from npuscope.accuracy.labels import labels_of
 from npuscope.accuracy.pictures import FORMS, form_text, named_form
 from npuscope.errors import FileError, UsageError
 from npuscope.graph.model import Quant
+from npuscope.structs import replace
 
 QUANT = Quant((0.5,), (-10,))
 VECTOR = NetworkInput("x", (1, 4), np.dtype(np.int8), QUANT)
@@ -163,3 +169,89 @@ def test_names_of_forms_come_back() -> None:
 def test_the_range_of_the_input_tells_the_form(scale: float, zero: int, name: str) -> None:
     network = NetworkInput("x", (1, 4, 4, 3), np.dtype(np.int8), Quant((scale,), (zero,)))
     assert form_text(likely_form(network)[0]).startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,label\n1,2,3,4\n5\n", "line 2 has 4 values, expected 5"),
+        ("a,b,c,d,label\n1,2,3,4,x\n1\n", "line 3 has 1 values, expected 5"),
+        ("1,2,3,4\n1,2,3," + "4" * 200_000, "is not a table with commas"),
+    ],
+)
+def test_lines_of_other_lengths(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(FileError, match=message):
+        open_dataset(tmp_path / "a.csv", [VECTOR], None)
+
+
+@pytest.mark.parametrize(
+    ("label", "task"),
+    [("0x", "regression"), ("inf", "regression"), ("9" * 400, "classification"),
+     ("9" * 400, "regression"), ("4294967296", "classification")],
+)  # fmt: skip
+def test_labels_that_are_no_numbers(tmp_path: Path, label: str, task: str) -> None:
+    (tmp_path / "a.csv").write_text("1,2,3,4\n5,6,7,8\n")
+    (tmp_path / "labels.csv").write_text(f"1\n{label}\n")
+    data = open_dataset(tmp_path / "a.csv", [VECTOR], None)
+    with pytest.raises(FileError, match="the label"):
+        labels_of(data, tmp_path / "labels.csv", task)
+
+
+def grown_bytes(read: Callable[[], object]) -> int:
+    """How much more memory Python and NumPy had at most while it was refused."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileError):
+            read()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_small_archive_that_unpacks_to_much(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w", force_zip64=True) as member,
+    ):
+        np.lib.format.write_array_header_1_0(
+            member, {"descr": "|i1", "fortran_order": False, "shape": (1 << 30,)}
+        )
+        for _ in range(576):
+            member.write(bytes(1 << 20))
+    assert path.stat().st_size < 1 << 20
+    assert grown_bytes(lambda: open_dataset(path, [VECTOR], None)) < 1 << 24
+
+
+def test_a_header_that_claims_more_than_there_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 28, 4)}
+        )
+    assert grown_bytes(lambda: open_dataset(path, [VECTOR], None)) < 1 << 24
+
+
+def test_a_small_picture_of_many_pixels(tmp_path: Path) -> None:
+    """Claimed in the head; and narrow ones, which a crop makes large."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    head = struct.pack(">IIBBBBB", 12_000, 12_000, 8, 2, 0, 0, 0)
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"0" * 99))
+    (tmp_path / "a.png").write_bytes(data + chunk(b"IEND", b""))
+    form = FORM
+    large = open_dataset(tmp_path, [IMAGE], None)
+    with pytest.raises(FileError, match="12,000 x 12,000 pixels"):
+        large.read(0, form, None)
+    with pytest.raises(FileError, match="12,000 x 12,000 pixels"):
+        labels_of(large, tmp_path, "segmentation")
+    narrow = tmp_path / "narrow"
+    narrow.mkdir()
+    Image.new("L", (30_000_000, 1)).save(narrow / "a.png")
+    with pytest.raises(FileError, match="too narrow"):
+        open_dataset(narrow, [IMAGE], None).read(0, replace(form, resize="crop"), None)

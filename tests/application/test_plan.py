@@ -14,6 +14,7 @@ from npuscope.application.first_fit import first_fit
 from npuscope.application.memory import Alternative, Block, Demand, FreeRange, Place
 from npuscope.application.plan import Plan, make_plan
 from npuscope.application.request import Kind, read_application
+from npuscope.errors import FileError
 
 
 def plan_of(path: Path) -> Plan:
@@ -209,3 +210,12 @@ def test_data_types_at_the_border(tmp_path: Path) -> None:
         for plan in (wide, narrow)
     ]
     assert sizes[0] == 4 * sizes[1]
+
+
+def test_an_image_region_outside_of_the_memories(tmp_path: Path) -> None:
+    """The region that the image goes into lies where no memory of the board is."""
+    text = EXAMPLE.read_text(encoding="utf-8")
+    region = '[[regions]]\nname = "r"\naddress = 255\nsize = 524288\n[[networks]]'
+    text = text.replace("[[networks]]", region, 1)
+    with pytest.raises(FileError, match="no memory of the board"):
+        plan_of(application(tmp_path, text))

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
+import npuscope
+from compiler.nets import Net
 from models import conv_net, save, to_tflite
+from npuscope.building import build
 from npuscope.graph.model import DType, Graph, Op, Quant, Tensor
 from npuscope.machine.load import load_machine
 from npuscope.ops.images import ResizeAttrs, ResizeMode
@@ -107,18 +112,89 @@ def upsampled() -> Graph:
 @pytest.mark.parametrize(
     ("version", "file", "mode"),
     [
-        ("4.0.0", "st_yolo_x_nano.tflite", ResizeMode.LINEAR),
-        ("2.2.0", "st_yolo_x_nano.tflite", ResizeMode.NEAREST),
-        ("4.0.0", "yolov8n.tflite", ResizeMode.NEAREST),
+        ("4.0.0", "st_yolo_x_nano_192_0.33_0.25_int8.tflite", ResizeMode.LINEAR),
+        ("2.2.0", "st_yolo_x_nano_192_0.33_0.25_int8.tflite", ResizeMode.NEAREST),
+        ("4.0.0", "yolov8n_192_quant_pc_uf_od_coco-person.tflite", ResizeMode.NEAREST),
     ],
 )
-def test_an_export_is_predicted_as_it_was_measured(
+def test_what_was_measured_is_known_by_the_table_of_files(
     benchmark: ModuleType, version: str, file: str, mode: ResizeMode
 ) -> None:
     graph = upsampled()
     measured = benchmark.as_measured({"stedgeai": version, "file": file}, graph)
     assert [op.attrs_as(ResizeAttrs).mode for op in measured.ops] == [mode]
     assert graph.ops[0].attrs_as(ResizeAttrs).mode is ResizeMode.NEAREST
+
+
+def test_a_row_counts_as_the_command_line_predicts_it(
+    benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where another export was measured, the prediction for that one is a column of its own."""
+    net = Net()
+    features = net.conv(net.input((1, 16, 16, 8), (0.05, 0)), 8, (3, 3))
+    attrs, quant = ResizeAttrs((32, 32), (2.0, 2.0)), net.quant(features)
+    net.op("Resize", (features,), attrs, (1, 32, 32, 8), quant)
+    graph = net.graph()
+    monkeypatch.setattr(benchmark, "build", lambda _, options: build(graph, options))
+    known = {"file": "up.tflite", "other_export": "4.0.0"}
+    monkeypatch.setattr(benchmark, "_known_files", lambda: [known])
+    line = {"file": "up.tflite", "stedgeai": "4.0.0", "inference_ms": "1.0"}
+    row = benchmark._row(line, tmp_path, "--generation 4.0")
+    assert row["ms"] == npuscope.estimate(graph, generation="4.0").total_ms
+    assert row["other_export_ms"] > row["ms"]
+    assert f"{row['other_export_ms']:.2f}" in row["other_export"]
+    assert not benchmark._is_evidence(row)
+
+
+def test_a_file_of_another_content_is_not_predicted(
+    benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    known = {"file": "good.tflite", "sha256": "0" * 64, "other_export": ""}
+    monkeypatch.setattr(benchmark, "_known_files", lambda: [known])
+    line = {"file": "good.tflite", "stedgeai": "4.0.0", "inference_ms": "1.0"}
+    row = benchmark._row(line, folder, "--generation 4.0")
+    assert "its sha256 is not that of the table" in row["skipped"]
+
+
+def test_public_files_are_fetched_and_checked(
+    benchmark: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    lines = ["file,size_bytes,sha256,url,not_public,other_export"]
+    for name, content, stated in (("a", b"aa", b"aa"), ("b", b"bb", b"other"), ("c", b"c", b"c")):
+        (source / name).write_bytes(content)
+        url = "" if name == "c" else (source / name).as_uri()
+        lines.append(f"{name},{len(content)},{sha256(stated).hexdigest()},{url},,")
+    (tmp_path / "models.csv").write_text("\n".join(lines) + "\n")
+    benchmark.fetch(tmp_path / "models", tmp_path / "models.csv")
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["a"]
+    assert "not kept: its sha256" in capsys.readouterr().err
+
+
+def test_tables_name_the_same_files(benchmark: ModuleType) -> None:
+    tables = {name: benchmark._lines(benchmark.PUBLISHED / f"{name}.csv") for name in
+              ("latency", "boards", "models")}  # fmt: skip
+    files = {line["file"] for name in ("latency", "boards") for line in tables[name]}
+    assert files == {line["file"] for line in tables["models"]}
+    assert all(len(line["sha256"]) == 64 for line in tables["models"])
+    assert all(line["url"] or line["not_public"] for line in tables["models"])
+    for line in tables["boards"]:
+        assert benchmark.options_of(line["options"])["generation"] in ("2.2", "4.0")
+
+
+def test_the_narrowest_pair_of_widths_holds_enough_families(benchmark: ModuleType) -> None:
+    scores = np.array([[-0.01 * n, 0.01 * n] for n in range(1, 21)])
+    families = [str(n) for n in range(20)]
+    faster, slower = benchmark._narrowest(scores, families)
+    assert faster == 0.0
+    # 90 % of 20 families, corrected by one more that is to come: 19 of them.
+    assert slower == pytest.approx(0.19, abs=0.002)
+    few = benchmark._narrowest(scores[:3], families[:3])
+    assert few[1] == pytest.approx(0.04, abs=0.002)  # three families: all of them, and a third more
+    # Many rows of one family weigh no more than one row of it.
+    often = np.concatenate([scores, np.repeat(scores[:1], 50, axis=0)])
+    assert benchmark._narrowest(often, families + ["0"] * 50) == (faster, slower)
 
 
 def test_a_fit_stays_in_what_boards_measured(benchmark: ModuleType) -> None:

@@ -255,3 +255,20 @@ def test_what_cannot_be_deployed(tmp_path: Path, capsys: Capture) -> None:
     assert "has no parameters as .hex" in capsys.readouterr().err
     with pytest.raises(Exception, match="unknown board"):
         npuscope.deploy(tmp_path / "empty", board="other")
+
+
+def test_deploy_takes_the_options_of_a_compilation(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    words = ["-O0", "--Oalt-sched", "--no-epoch-controller", "--set", "units.CONVACC=2"]
+    assert main(["deploy", "net.tflite", *words, "--json", "told.json"]) == 0
+    text = capsys.readouterr().out
+    assert "st_ai_output written, nothing was done on the board" in text
+    for word in ("--optimization 0", "--Oalt-sched", "--no-epoch-controller", "units.CONVACC=2"):
+        assert word in text
+    assert json.loads(Path("told.json").read_text())["written"] == ["st_ai_output"]
+    assert "ll_aton" in Path("st_ai_output/network.c").read_text().lower()
+    assert main(["deploy", str(build), "-O0"]) == 2
+    assert "is compiled already" in capsys.readouterr().err

@@ -296,3 +296,16 @@ def kept_collector() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+def test_a_source_without_its_c_info_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    assert main(["compile", str(model), "-o", str(tmp_path / "net"), "-q"]) == 0
+    source, note = tmp_path / "net" / "network.c", "no c_info.json next to network.c"
+    assert main(["profile", "-c", str(source)]) == 0
+    assert note not in capsys.readouterr().out
+    (tmp_path / "net" / "c_info.json").unlink()
+    assert main(["profile", "-c", str(source)]) == 0
+    assert note in capsys.readouterr().out

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from many_core.nets import convolutions, encoder, integer_net
+from models import conv_net, to_tflite
 from npuscope.cli.drive import perform
+from npuscope.cli.main import main
 from npuscope.cli.parser import build_parser
 from npuscope.errors import FileError, NpuscopeError, UsageError
 from npuscope.families.many_core.container import read_program
@@ -135,3 +137,25 @@ def test_wrong_words_get_one_sentence(
         _run("-model=model.onnx", "-aic-binary-dir=b", *words)
     assert str(caught.value).startswith(text)
     assert not Path("b").exists()
+
+
+def test_the_batch_of_stats_is_explained_and_divides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.tflite").write_bytes(to_tflite(conv_net()))
+    (tmp_path / "stats").mkdir()
+    compiled = "manycore compile -model=net.tflite -aic-binary-dir=bin -stats-batchsize=4"
+    run = "manycore run --test-data=bin --aic-profiling-type=raw_device_stats"
+    assert main(compiled.split()) == 0
+    text = capsys.readouterr().out
+    assert "a run counts as 4 inferences" in text
+    assert "The inputs have a batch of 1: a run computes 1, not 4" in text
+    assert main([*run.split(), "--aic-profiling-out-dir=stats"]) == 0
+    tables = "opstats --qpc bin/programqpc.bin --input-dir stats --output-dir . --summary --json"
+    capsys.readouterr()
+    assert main(tables.split()) == 0
+    told = capsys.readouterr().out
+    (summary,) = tmp_path.glob("*summary*")
+    assert "ucycles/inf: (" in summary.read_text()
+    assert '"inference_ucycles": ' in told

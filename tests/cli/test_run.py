@@ -420,8 +420,22 @@ def test_commands_for_a_real_board(folder: Path, capsys: Capture) -> None:
     only = as_json(capsys, *words, "--mode", "no-flash,xip")["commands"]
     assert len(only) == 2
     assert only[0].endswith("--mode xip,no-flash")
+    (folder / "my nets" / "network.c").touch()
     first, *_ = as_json(capsys, folder / "my nets", "--board", "stm32n6570-dk")["commands"]
     assert first == f"npuscope package '{folder / 'my nets'}' -n network --board stm32n6570-dk"
+
+
+def test_the_folder_of_an_image_is_the_image(image: Path, folder: Path, capsys: Capture) -> None:
+    """Also where it lies elsewhere: no command flashes the image of the default folder instead."""
+    assert run(capsys, "-i", "build") == run(capsys, image.relative_to(folder))
+    kit = folder / "other" / "mine_rel.bin"
+    kit.parent.mkdir()
+    kit.write_bytes(for_the_kit())
+    words = ("--board", "stm32n6570-dk", "--json")
+    assert run(capsys, "-i", "other", *words) == run(capsys, kit.relative_to(folder), *words)
+    assert "build/network_rel.bin" not in run(capsys, "-i", "other", *words)
+    kit.with_name("yours_rel.bin").write_bytes(kit.read_bytes())
+    assert "mine_rel.bin, yours_rel.bin" in run(capsys, "-i", "other", *words[:2], code=3)
 
 
 def test_verbosity_and_log(image: Path, folder: Path, capsys: Capture) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from models import mobilenet_like, save, to_tflite
 from npuscope.advice.explanation import Explanation
 from npuscope.cli.main import main
 from npuscope.machine.load import load_machine
@@ -168,6 +169,7 @@ def test_options_reach_the_api(calls: Calls) -> None:
         "output_data_type": "float32",
         "as_int8": False,
         "ec_single_epoch": False,
+        "alternative_schedule": False,
     }
     assert calls.options == {"batch": 1}
 
@@ -181,6 +183,25 @@ def test_profile_views(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None
     assert calls.options["batch"] == 4
 
 
+def test_epochs_that_a_run_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path, "net.tflite", to_tflite(mobilenet_like()))
+    words = ["profile", "net.tflite", "--no-epoch-controller"]
+    assert main([*words, "--epochs", "900"]) == 2
+    told = capsys.readouterr().err
+    assert "--epochs: this run has no epoch 900" in told
+    assert "its epochs: 2 to 12" in told
+    assert main([*words, "--epochs", "2-3", "--json"]) == 0
+    told = capsys.readouterr().out
+    assert [row["first"] for row in json.loads(told)["epochs"]] == [2, 3]
+    assert main([*words, "--vendor-figures", "--epochs", "2-3"]) == 0
+    told = capsys.readouterr().out
+    assert "EpochBlock_2 " in told and "EpochBlock_4 " not in told
+    assert main([*words, "--vendor-figures", "--epochs", "900"]) == 2
+
+
 def test_compile_leaves_a_whole_folder(
     calls: Calls, saving: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,7 +209,7 @@ def test_compile_leaves_a_whole_folder(
     words = ["compile", "net.tflite", "-o", str(folder), "--log-lowering"]
     assert main(words) == 0
     assert capsys.readouterr().out == (
-        f"1 epoch (0 HW, 1 SW, 0 HYBRID) in {folder}\n"
+        f"1 epoch (0 HW, 1 SW, 0 HYBRID; 0.0% on the NPU) in {folder}\n"
         "note     no blobs\n"
         "epoch 3 SW Conv: not CONVACC: 257 is prime [NA-CONV-PRIME]\n"
     )

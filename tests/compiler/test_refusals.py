@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+import npuscope
+from models import OnnxWriter, save
 from npuscope.compiler.emit.buffers import BufferTable, EpochBuilder
 from npuscope.compiler.lower.context import quant_pair, tensor_value
 from npuscope.compiler.stages import Lowered
@@ -33,3 +38,16 @@ def test_an_epoch_that_needs_more_units_is_named() -> None:
         "epoch 7: the epoch needs more POOL units than the machine has (1)\n"
         "  hint: the program was compiled for more of them: set a larger units.POOL"
     )
+
+
+@pytest.mark.parametrize("function", ["LeakyRelu", "Tanh"])
+def test_a_layer_between_integers_makes_no_float_network(tmp_path: Path, function: str) -> None:
+    """The function behind the layer stands before the QuantizeLinear, as exporters write it."""
+    writer, rng = OnnxWriter(17), np.random.default_rng(2)
+    x = writer.qdq(writer.input("x", (1, 8)), 0.02, 3)
+    weights = writer.constant(rng.normal(size=(8, 4)).astype(np.float32))
+    layer = writer.node("Gemm", x, weights, writer.constant(np.zeros(4, np.float32)))
+    y = writer.quantize(writer.node(function, layer), 0.02, 3)
+    writer.dequantize(y, 0.02, 3, output="y")
+    path = save(tmp_path, "m.onnx", writer.finish({"y": None}))
+    assert npuscope.validate(path).passed  # type: ignore[union-attr]

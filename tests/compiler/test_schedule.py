@@ -32,6 +32,7 @@ from npuscope.geometry.tiling import ConvShape, choose_tiling, depthwise_tiling
 from npuscope.graph.model import Activation, Graph
 from npuscope.machine.load import load_machine
 from npuscope.machine.model import Machine
+from npuscope.ops.functions import LeakyReluAttrs
 from npuscope.ops.run import run
 from npuscope.program.model import EpochKind, Program
 from npuscope.program.modes import Simd
@@ -317,21 +318,46 @@ def test_a_pool_from_memory_works_in_frames_of_eight(channels: int) -> None:
     assert groups[0].frames["maxpool"] <= 8
 
 
-def test_a_pool_of_long_lines_takes_fewer_channels() -> None:
-    """Lines of all channels of a frame lie in the unit: 648 columns leave room for three, and the
-    convolution in front, which makes frames of eight, has an epoch of its own."""
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("leaky", [False, True])
+def test_a_convolution_makes_as_many_channels_as_the_pool_behind_it_has_lines_for(
+    leaky: bool, generation: str
+) -> None:
+    """Lines of all channels of a frame lie in the unit: 648 columns leave room for three, and 2 is
+    the largest divisor of 64 channels below."""
     net = Net()
-    net.max_pool(net.conv(net.input((1, 1, 648, 64)), 64, (1, 3)), (1, 2), (1, 2))
+    x = net.conv(net.input((1, 1, 648, 64)), 64, (1, 3))
+    if leaky:
+        x = net.op("LeakyRelu", (x,), LeakyReluAttrs(0.1), net.shape(x), net.quant(x))
+    net.max_pool(x, (1, 2), (1, 2))
     graph = net.graph()
-    assert epochs(graph, "4.0")[-1] == ("MaxPool",)
-    program = compiled(graph, "4.0")
+    assert {"Conv", "MaxPool"} <= set(epochs(graph, generation)[-1])
+    program = compiled(graph, generation)
     units = [
         unit for epoch in program.epochs for group in epoch.groups or () for unit in group.units
     ]
     (pool,) = (unit for unit in units if isinstance(unit, PoolUnit))
-    assert pool.inputX * pool.batchSize <= 2048
+    assert (pool.inputX, pool.batchSize) == (648, 2)
     found, wanted = execute(program, sample(graph)).outputs, run(graph, sample(graph))
     assert max(np.abs(found[n].astype(int) - wanted[n]).max() for n in graph.outputs) <= 1
+
+
+def test_a_padded_pool_of_long_lines_leaves_the_convolution_as_it_is() -> None:
+    """It has an epoch of its own anyhow."""
+    net = Net()
+    net.max_pool(net.conv(net.input((1, 8, 648, 8)), 8), (3, 3), (2, 2), (0, 0, 1, 1))
+    first, *_ = scheduled(net.graph(), MACHINES["4.0"])[1]
+    assert {"Conv", "MaxPool"} - {stage.operator for stage in first.stages} == {"MaxPool"}
+    assert max(first.frames.values()) == 8
+
+
+def test_a_sum_with_what_a_padded_pool_made_joins_its_convolution() -> None:
+    """The pool's frames of one channel do not bind it."""
+    net = Net()
+    x = net.max_pool(net.input((1, 16, 16, 16)), (3, 3), (2, 2), (0, 0, 1, 1))
+    net.add(net.conv(x, 16), x)
+    assert {"Conv", "Add"} <= set(epochs(net.graph(), "4.0")[-1])
+    assert [group.count("MaxPool") for group in epochs(net.graph(), "4.0")] == [1, 0]
 
 
 @pytest.mark.parametrize(("generation", "channels"), [("3.0", 1), ("4.0", 1), ("open", 8)])

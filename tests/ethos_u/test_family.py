@@ -24,7 +24,9 @@ from ethos_u.networks import (
 )
 from ethos_u.streams import U55_128
 from models import Net, conv_net, save, to_onnx, to_tflite
+from models_onnx import OnnxWriter
 from models_onnx_ops import CASES, op_model
+from models_tflite import TfliteWriter
 from npuscope.advice.gate import is_bytes
 from npuscope.cli.main import main
 from npuscope.errors import FileError, ModelError, UsageError
@@ -34,7 +36,7 @@ from npuscope.families.ethos_u.debug_database import source_ops
 from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.family import FAMILY
 from npuscope.families.ethos_u.files import assemble, disassemble
-from npuscope.families.ethos_u.machine import load_machine
+from npuscope.families.ethos_u.machine import load_machine, memory_modes, systems
 from npuscope.families.ethos_u.network import Network, executed
 from npuscope.families.ethos_u.refusals import row_of
 from npuscope.families.ethos_u.stream import stream_bytes
@@ -91,10 +93,35 @@ def test_the_command_line_takes_changed_values(path: Path, capsys) -> None:
 
 
 def test_a_file_stays_on_the_machine_that_it_was_compiled_for(path: Path, capsys) -> None:
-    assert main(["estimate", str(path), "--machine", "ethos-u85-512"]) == 0
-    text = capsys.readouterr().out
-    assert "machine  ethos-u55-128" in text
-    assert "note     Vela compiled this file for ethos-u55-128, not for ethos-u85-512" in text
+    """A machine that somebody names must be that of the file; one that nobody names is."""
+    assert main(["estimate", str(path)]) == 0
+    assert "machine  ethos-u55-128" in capsys.readouterr().out
+    assert main(["estimate", str(path), "--machine", "ethos-u55-128"]) == 0
+    for verb in ("estimate", "explain", "profile", "gate", "compare"):
+        limits = ["--max", "total_ms=9"] if verb == "gate" else []
+        for other in ("ethos-u85-512", "stm32n6", "cloudai100"):
+            capsys.readouterr()
+            assert main([verb, str(path), *limits, "--machine", other]) == 3, (verb, other)
+            told = capsys.readouterr().err
+            assert f"made for ethos-u55-128, not for {other}" in told
+            assert "leave --machine out" in told
+    assert main(["compare", str(path), "--machines", "ethos-u55-128,stm32n6"]) == 3
+    with pytest.raises(FileError, match="not for stm32n6"):
+        npuscope.estimate(path, machine="stm32n6")
+
+
+def test_a_build_and_a_saved_run_stay_on_their_machine(tmp_path: Path, capsys) -> None:
+    model = save(tmp_path, "net.onnx", to_onnx(conv_net()))
+    build, run = tmp_path / "build", tmp_path / "run.json"
+    assert main(["compile", str(model), "-o", str(build), "-q"]) == 0
+    assert main(["profile", str(model), "--save", str(run), "-q"]) == 0
+    for source in (build, run, build / "network.c"):
+        assert main(["gate", str(source), "--max", "total_ms=9", "--machine", "stm32n6"]) == 0
+        for other in ("ethos-u55-256", "cloudai100"):
+            capsys.readouterr()
+            words = ["gate", str(source), "--max", "total_ms=9", "--machine", other]
+            assert main(words) == 3
+            assert f", not for {other}" in capsys.readouterr().err
 
 
 def test_text_of_the_stream_assembles_to_the_same_bytes(path: Path) -> None:
@@ -389,7 +416,6 @@ def test_an_offload_may_leave_its_results_in_the_arena(path: Path) -> None:
 def test_mirrored_channels_and_batches_are_found(
     pads: tuple[int, ...], hits: int, tmp_path: Path
 ) -> None:
-    from models_tflite import TfliteWriter
     from npuscope.families.ethos_u.rules import mirrored_channels
 
     writer = TfliteWriter()
@@ -414,8 +440,6 @@ def test_mirrored_channels_and_batches_are_found(
 def test_operators_that_vela_changes_are_found(
     machine: str, dtype: str, values: list[str], tmp_path: Path
 ) -> None:
-    from models_tflite import TfliteWriter
-
     writer = TfliteWriter()
     image = writer.tensor("x", (1, 3, 4, 5), dtype, 0.1)
     result = writer.tensor("y", (1, 3, 5, 4), dtype, 0.1)
@@ -439,3 +463,167 @@ def test_transposes_between_layouts_are_a_finding(tmp_path: Path) -> None:
     last_path = save(tmp_path, "nhwc.tflite", to_tflite(net))
     rules = [one.rule for one in npuscope.explain(last_path, machine="ethos-u55-128").findings]
     assert "ADV-ETHOS-TRANSPOSES" not in rules
+
+
+def _nearest(rows: int, target: int) -> bytes:
+    return _network("RESIZE_NEAREST_NEIGHBOR", (1, rows, 5, 3), (1, target, 5, 3), [target, 5])
+
+
+def _padded_pool() -> bytes:
+    """A maximum, then more channels."""
+    writer = TfliteWriter()
+    image, largest = (writer.tensor(name, (1, 6, 6, 4), "int8", 0.1) for name in "xy")
+    result = writer.tensor("z", (1, 6, 6, 6), "int8", 0.1)
+    writer.op("MAX_POOL_2D", [image], [largest], filterHeight=2, filterWidth=2)
+    sides = writer.constant("p", np.array([(0, 0), (0, 0), (0, 0), (0, 2)], np.int32))
+    writer.op("PAD", [largest, sides], [result])
+    return writer.finish([image], [result])
+
+
+def _network(
+    kind: str,
+    shape: tuple[int, ...],
+    result: tuple[int, ...],
+    constant: object,
+    dtype: str = "int8",
+) -> bytes:
+    writer = TfliteWriter()
+    x, y = (writer.tensor(n, s, dtype, 0.1) for n, s in (("x", shape), ("y", result)))
+    writer.op(kind, [x, writer.constant("c", np.array(constant, np.int32))], [y])
+    return writer.finish([x], [y])
+
+
+@pytest.mark.parametrize(
+    ("machine", "data", "said"),
+    [
+        ("ethos-u85-256", _nearest(4, 8), False),
+        ("ethos-u85-256", _nearest(4, 12), False),
+        ("ethos-u85-256", _nearest(4, 6), True),
+        ("ethos-u55-128", _padded_pool(), False),
+        ("ethos-u65-256", _network("REDUCE_MAX", (1, 6, 6, 4), (1, 6, 4), [2]), True),
+        ("ethos-u55-128", _network("TRANSPOSE", (1, 4, 5, 6), (1, 5, 4, 6), [0, 2, 1, 3]), False),
+    ],
+)
+def test_what_is_said_of_vela_is_what_its_stream_computes(
+    machine: str, data: bytes, said: bool, tmp_path: Path
+) -> None:
+    """The lint speaks exactly where the execution differs from the reference."""
+    path = tmp_path / "network.tflite"
+    path.write_bytes(data)
+    rules = [finding.rule for finding in npuscope.lint(path, machine=machine)]
+    assert ("LINT-ETHOS-VALUES" in rules) is said
+    pytest.importorskip("ethosu.vela", reason="Vela is not installed")
+    assert npuscope.validate(path, machine=machine).passed is not said
+
+
+def test_lint_of_onnx_is_of_what_vela_reads(tmp_path: Path) -> None:
+    """Unsigned bytes are written as signed ones, which no transpose clips."""
+    w = OnnxWriter(17)
+    x = w.qdq(w.input("x", (1, 4, 6)), 0.1, 128, "uint8")
+    y = w.quantize(w.node("Transpose", x, perm=[0, 2, 1]), 0.1, 128, "uint8")
+    w.dequantize(y, 0.1, 128, "uint8", output="y")
+    path = save(tmp_path, "turn.onnx", w.finish({"y": None}))
+    assert not npuscope.lint(path, machine="ethos-u55-128")
+
+
+# --- Configurations ---
+
+
+def _machine_of(system: str) -> str:
+    product = next((word.lower() for word in ("U65", "U85") if word in system), "u55")
+    if system.startswith("NXP"):
+        product = "u65"
+    return {"u55": "ethos-u55-128", "u65": "ethos-u65-256", "u85": "ethos-u85-512"}[product]
+
+
+_FLASH = ("Ethos_U65_Embedded", "Ethos_U85_SYS_Flash_Low", "Ethos_U85_SYS_Flash_High")
+
+
+@pytest.mark.parametrize("system", systems())
+def test_vela_takes_every_system_that_is_listed(system: str, tmp_path: Path) -> None:
+    pytest.importorskip("ethosu.vela", reason="Vela is not installed")
+    path = tmp_path / "network.tflite"
+    path.write_bytes(_padded_pool())
+    options = {"machine": _machine_of(system), "system_config": system}
+    if system in _FLASH:  # which no arena can be in
+        options["memory_mode"] = "Shared_Sram"
+    profile = npuscope.estimate(path, **options)
+    assert system in profile.machine_words and profile.total_ms > 0
+
+
+@pytest.mark.parametrize("mode", memory_modes())
+def test_vela_takes_every_memory_mode_that_is_listed(mode: str, tmp_path: Path) -> None:
+    pytest.importorskip("ethosu.vela", reason="Vela is not installed")
+    path = tmp_path / "network.tflite"
+    path.write_bytes(_padded_pool())
+    assert npuscope.estimate(path, machine="ethos-u65-256", memory_mode=mode).total_ms > 0
+
+
+_OWN = """
+[System_Config.Base]
+core_clock=250e6
+axi0_port=Sram
+axi1_port=OffChipFlash
+Sram_clock_scale=0.5
+Sram_read_latency=16
+OffChipFlash_clock_scale=0.25
+OffChipFlash_ports_used=2
+OffChipFlash_burst_length=64
+
+[System_Config.My_Chip]
+inherit=System_Config.Base
+OffChipFlash_read_latency=40
+
+[Memory_Mode.All_In_Sram]
+const_mem_area=Axi0
+arena_mem_area=Axi0
+cache_mem_area=Axi0
+"""
+
+
+def test_a_configuration_of_the_user_is_read_and_given_to_vela(tmp_path: Path) -> None:
+    own = tmp_path / "own.ini"
+    own.write_text(_OWN)
+    names = {"system": "My_Chip", "memory_mode": "All_In_Sram", "config": own}
+    machine = load_machine("ethos-u55-128", **names)
+    assert (machine.clock_mhz, machine.constants, machine.arena) == (250.0, "sram", "sram")
+    assert machine.sram.bytes_per_cycle == 4.0 and machine.sram.read_latency_cycles == 16
+    external = (machine.external.bytes_per_cycle, machine.external.read_latency_cycles)
+    assert external == (4.0, 40) and machine.external.burst_bytes == 64
+    pytest.importorskip("ethosu.vela", reason="Vela is not installed")
+    path = tmp_path / "network.tflite"
+    path.write_bytes(_padded_pool())
+    for name in ("ethos-u55-128", "ethos-u85-256"):
+        profile = npuscope.estimate(
+            path,
+            machine=name,
+            vela_config=str(own),
+            system_config="Base",
+            memory_mode="Shared_Sram",
+        )
+        assert "250 MHz, Base" in profile.machine_words
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "error", "says"),
+    [
+        (_OWN, "My_Chp", UsageError, "unknown name 'My_Chp'"),
+        (_OWN.replace("0.25", "much"), "My_Chip", FileError, "expected a number as offchipflash_"),
+        (_OWN.replace("Config.Base\nOff", "Config.My_Chip\nOff"), "My_Chip", FileError, "inherit"),
+        (_OWN.replace("axi1_port=OffChipFlash", ""), "My_Chip", FileError, "axi1_port"),
+        ("not a file of Vela's", "My_Chip", FileError, "not a configuration file"),
+        (
+            _OWN.replace("My_Chip", "Ethos_U55_High_End_Embedded"),
+            "Ethos_U55_High_End_Embedded",
+            UsageError,
+            "is known with another",
+        ),
+    ],
+)
+def test_a_wrong_configuration_is_refused(
+    text: str, name: str, error: type[Exception], says: str, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.ini"
+    own.write_text(text)
+    with pytest.raises(error, match=says):
+        load_machine("ethos-u55-128", system=name, config=own)

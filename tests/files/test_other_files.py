@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from pathlib import Path
 
@@ -28,6 +29,9 @@ CASES = {
     "model.pt": (zipped("archive/data.pkl", "archive/version"), "a PyTorch file"),
     "old.pt": (b"\x80\x02\x8a\nl", "a Python pickle"),
     "model.ort": (b"\x28\0\0\0ORTM" + bytes(40), "onnxruntime's own format (.ort)"),
+    "model.pt2": (zipped("net/archive_format", "net/models/model.json"), "a program of torch.exp"),
+    "model.tosa": (b"\x10\0\0\0TOSA" + bytes(40), "a TOSA graph"),
+    "model.nb": (b"VPMN" + bytes(range(1, 200)), "a network binary (.nb) for VeriSilicon's NPU"),
     "models.zip": (zipped("a.tflite"), "a zip archive"),
     "broken.zip": (b"PK\x03\x04" + bytes(8), "a zip archive"),
     "model.mlmodel": (b"\x08\x04\x12\x10", "a Core ML model"),
@@ -46,6 +50,10 @@ def test_a_file_of_another_kind_is_named(name: str, tmp_path: Path) -> None:
         load_model(tmp_path / name)
     assert caught.value.message.startswith(f"this is {what}")
     assert caught.value.hint
+    if name in ("old.pt", "model.mlmodel"):  # two bytes could begin any image of a memory
+        return
+    with pytest.raises(FileError, match=re.escape(f"is {what}")):
+        npuscope.inspect(tmp_path / name)
 
 
 def test_inspect_names_a_page_after_blank_lines(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from models import OnnxWriter, save
-from npuscope.errors import ModelError
+from npuscope.errors import ModelError, TargetError
 from npuscope.files.load import load_model, nearest_form
+from npuscope.ops.run import run
 from npuscope.ops.unknown import unknown_names
 
 CUT = "end the model before it and do the rest on the host"
@@ -89,3 +90,43 @@ def test_functions_of_real_numbers_on_whole_ones(tmp_path: Path) -> None:
     w = OnnxWriter()
     w.node("Exp", w.input("x", (1, 3), 7), name="n", output="y")
     assert "it needs real numbers, but its int64 input has no scale" in onnx_text(tmp_path, w)
+
+
+def test_a_known_op_in_a_form_that_nothing_computes(tmp_path: Path) -> None:
+    """It is not an op that npuscope does not know."""
+    w = OnnxWriter(17)
+    x = w.qdq(w.input("x", (1, 3, 6, 6)), 0.02, 3)
+    sizes = w.constant(np.array([1, 1, 2, 2], np.float32))
+    y = w.quantize(w.node("Resize", x, "", sizes, mode="cubic"), 0.02, 3)
+    w.dequantize(y, 0.02, 3, output="y")
+    graph = load_model(save(tmp_path, "m.onnx", w.finish({"y": None})))
+    with pytest.raises(TargetError) as caught:
+        run(graph, {"x": np.zeros((1, 6, 6, 3), np.float32)})
+    words = "in a form that npuscope does not compute (Resize: mode 'cubic' is not supported)"
+    assert words in caught.value.message
+
+
+def test_a_function_that_calls_itself_in_a_file_of_an_old_opset(tmp_path: Path) -> None:
+    """Its name is that of a standard op; bringing the opset up to date expands functions first."""
+    from onnx import TensorProto, helper
+
+    own = [helper.make_opsetid("", 6)]
+    node = helper.make_node("Relu", ["a"], ["b"])
+    function = helper.make_function("", "Relu", ["a"], ["b"], [node], own)
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 4)) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=own, functions=[function])
+    with pytest.raises(ModelError, match="functions cannot be expanded|opset 6"):
+        load_model(save(tmp_path, "m.onnx", model.SerializeToString()))
+
+
+@pytest.mark.parametrize("kind", ["ASSIGN_VARIABLE", "READ_VARIABLE"])
+def test_a_variable_without_operands(tmp_path: Path, kind: str) -> None:
+    from models import TfliteWriter
+
+    w = TfliteWriter()
+    x, y = (w.tensor(name, (1, 4), "float32") for name in "xy")
+    w.op(kind, [], [])
+    w.op("RELU", [x], [y])
+    with pytest.raises(ModelError, match="does not name a variable"):
+        load_model(save(tmp_path, "m.tflite", w.finish([x], [y])))

@@ -275,6 +275,64 @@ def _npy(array: np.ndarray) -> bytes:
     return out.getvalue()
 
 
+# Samples and labels of a user: 6 of the network side/dense.tflite, which takes 16 numbers
+
+
+def _tables(side: Path) -> list[bytes]:
+    rng = np.random.default_rng(2)
+    rows = [[f"{value:.3f}" for value in rng.normal(size=16)] for _ in range(6)]
+    labels = ["0", "1", "2", "3", "cat", "dog"]
+    head = ",".join([*(f"x{n}" for n in range(16)), "label"])
+    plain = "\n".join(",".join(row) for row in rows)
+    named = "\n".join([head, *(",".join([*row, label]) for row, label in zip(rows, labels))])
+    return [plain.encode(), named.encode()]
+
+
+def _label_files(side: Path) -> list[bytes]:
+    whole = "\n".join("012301")
+    reals = "\n".join(f"{n / 7:.5f}" for n in range(6))
+    return [whole.encode(), f"label\n{whole}\n".encode(), reals.encode(), b"cat\ndog\n" * 3]
+
+
+def _archives(side: Path) -> list[bytes]:
+    rng, rows = np.random.default_rng(3), []
+    samples = rng.normal(size=(6, 16)).astype(np.float32)
+    for arrays in ({"x": samples, "labels": np.arange(6) % 4}, {"x": samples, "y": np.arange(6.0)}):
+        for save in (np.savez, np.savez_compressed):
+            out = io.BytesIO()
+            save(out, **arrays)  # type: ignore[arg-type]
+            rows.append(out.getvalue())
+    return rows
+
+
+def _pictures(side: Path) -> list[bytes]:
+    from PIL import Image
+
+    rng, rows = np.random.default_rng(4), []
+    for mode, kind in (("RGB", "PNG"), ("L", "PNG"), ("P", "GIF"), ("RGB", "BMP"), ("RGB", "JPEG")):
+        pixels = rng.integers(0, 256, (9, 11, 3), np.uint8)
+        out = io.BytesIO()
+        Image.fromarray(pixels).convert(mode).save(out, kind)
+        rows.append(out.getvalue())
+    return rows
+
+
+TABLE_COMMANDS = _commands(
+    "validate {side}/dense.tflite --data {file}",
+    "validate {side}/dense.tflite --data {file} --task regression --json",
+    "validate {side}/dense.tflite --data {file} --task classification --limit 3",
+)
+LABEL_COMMANDS = _commands(
+    "validate {side}/dense.tflite --data {side}/samples.csv --labels {file}",
+    "validate {side}/dense.tflite --data {side}/samples.csv --labels {file} --task regression",
+    "validate {side}/dense.tflite --data {side}/samples.csv --labels {file} --task anomaly",
+)
+PICTURE_COMMANDS = _commands(
+    "validate {side}/conv.tflite --data {dir} --task classification",
+    "validate {side}/conv.tflite --data {dir} --task segmentation --labels {dir} --resize crop",
+)
+
+
 def _npy_header(data: bytes, rng: Random) -> bytes:
     """The dictionary in front of the numbers, its length made right again."""
     if len(data) < 10:
@@ -560,6 +618,11 @@ def prepare(side: Path) -> None:
     for name, net in (("net", _small_net()), ("conv", conv_net())):
         (side / f"{name}.tflite").write_bytes(to_tflite(net))
         (side / f"{name}.onnx").write_bytes(to_onnx(net))
+    (side / "application").mkdir()
+    for name in ("detector", "tagger"):
+        (side / "application" / f"{name}.tflite").write_bytes(to_tflite(conv_net()))
+    (side / "dense.tflite").write_bytes(to_tflite(dense_net(outputs=(8, 4))))
+    (side / "samples.csv").write_bytes(_tables(side)[0])
     net = side / "net.tflite"
     graph = load_model(net)
     npuscope.compile(graph, side / "build")
@@ -693,7 +756,9 @@ ROWS: tuple[Target, ...] = (
            "own.toml"),
     Target("sweep_spec", _texts(*SWEEPS), TOML, (Command(call=read_a_sweep),), "sweep.toml",
            "sweep"),
-    Target("application", _applications, TOML, (Command(call=plan_an_application),), "app.toml"),
+    Target("application", _applications, TOML,
+           (Command(call=plan_an_application, weight=30),
+            *_commands("plan {file}", "plan {file} --json")), "app.toml", "application"),
     Target("linker_file", _linker_files, TEXT, (Command(call=read_a_linker_file),), "app.ld"),
     Target("application_source", _sources, TEXT, (Command(call=check_an_application),), "main.c"),
     Target("sweep_store", _stores, JSON_LINES,
@@ -712,6 +777,10 @@ ROWS: tuple[Target, ...] = (
            _commands("validate {side}/conv.tflite --inputs {file}",
                      "validate {side}/conv.tflite --inputs {file} --input-data-type float32"),
            "x.npy"),
+    Target("table", _tables, TEXT, TABLE_COMMANDS, "x.csv"),
+    Target("npz", _archives, BINARY, TABLE_COMMANDS, "x.npz"),
+    Target("labels", _label_files, TEXT, LABEL_COMMANDS, "labels.csv"),
+    Target("picture", _pictures, BINARY, PICTURE_COMMANDS, "x.png"),
     Target("loadable", _images, (*BINARY, *(_under_the_seal,) * 9),
            _commands("inspect {file}", "inspect {file} --json", "inspect {file} -v",
                      "inspect {file} --compare {side}/network_rel.bin",

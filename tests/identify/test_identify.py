@@ -122,6 +122,7 @@ SUMMARY = (
 )
 TEXTS = {
     "opstats_summary": SUMMARY,
+    "specializations": '{"specializations": [{"batch_size": "1", "seq_len": "128"}]}',
     "opstats": '{"schema": "npuscope/opstats/1", "buffers": [], "totals": {}}',
     "weights_c": WEIGHTS_C,
     "network_h": NETWORK_H,
@@ -321,11 +322,11 @@ def test_a_mended_file_says_so(tmp_path: Path) -> None:
     assert "lacks a quote" in told(tmp_path, text).summary["notes"][0]
 
 
-@pytest.mark.parametrize("text", ["Dear reader,\n", "{}", "[1]", '{"a": 1}', "\x7fELF and more"])
+@pytest.mark.parametrize("text", ["Dear reader,\n", "{}", "[1]", '{"a": 1}', "\x7fEL and more"])
 def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         told(tmp_path, text)
-    assert "no kind that is known" in caught.value.message
+    assert "unrecognised file type" in caught.value.message
     assert "generate_report" in caught.value.hint
 
 
@@ -402,7 +403,7 @@ def test_what_is_around_a_network_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\x89HDF\r\n\x1a\n\0\0", "is a Keras model, which npuscope does not read"),
+        (b"\x89HDF\r\n\x1a\n\0\0", "is a Keras model in HDF5"),
         (b"#!/bin/sh\n", "is a script, not a network"),
         (
             b"#include <stdint.h>\nint main(void);\n",

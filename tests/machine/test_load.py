@@ -171,6 +171,8 @@ def test_unknown_names() -> None:
         ("size_kib = 1024", "size_kib = -1", "pools.cpuRAM2.size_kib: must not be negative"),
         ("size_kib = 1024", 'size_kib = "1"', "pools[2].size_kib: unknown key"),
         ('like = "3.0"', 'like = "open"', "'4.0' is not another generation of this machine"),
+        ('like = "3.0"', "like = []", "'[]' is not another generation of this machine"),
+        ('like = "3.0"', "like = {a = 1}", "is not another generation of this machine"),
         ('path = "noc"\nscore = 84', "path = 3\nscore = 84", "pools[0].path: expected text"),
         ("[software.default]", "[software.other]", "software.default: this key is missing"),
         (

@@ -108,6 +108,13 @@ def test_an_unknown_window_is_noted(tmp_path: Path) -> None:
     assert "pool 'sdram' at 0xc0000000 is not in any memory window of stm32n6" in note
 
 
+def test_initialisers_that_are_not_raw_are_noted(tmp_path: Path) -> None:
+    entries = [entry(MACHINE.pools[n]) | {"fformat": "FORMAT_IHEX"} for n in (2, 3)]
+    (note,) = read_mpool_file(write(tmp_path / "a.mpool", entries), MACHINE).notes
+    assert f"FORMAT_IHEX of {MACHINE.pools[2].name}, {MACHINE.pools[3].name}:" in note
+    assert '"fformat": "FORMAT_RAW"' in note
+
+
 def test_merged_banks_take_part_in_placement(tmp_path: Path) -> None:
     merged = replace(MACHINE.memory("npuRAM3"), name="npuRAMs", size_bytes=1792 * 1024)
     path = write(tmp_path / "a.mpool", [entry(MACHINE.memory("cpuRAM2")), entry(merged)])

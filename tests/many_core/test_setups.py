@@ -16,7 +16,7 @@ from npuscope.errors import FileError, ModelError, UsageError
 from npuscope.families.many_core.machine import load_core_machine
 from npuscope.families.many_core.setups.model import CardSetup, SetupLimit, predict
 from npuscope.families.many_core.setups.search import Objective, Wanted, search
-from npuscope.families.many_core.setups.work import network_work
+from npuscope.families.many_core.setups.work import NetworkWork, network_work
 from npuscope.structs import replace
 
 MACHINE = load_core_machine()
@@ -259,3 +259,63 @@ def test_estimate_takes_an_objective(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ", bound by " in capsys.readouterr().out.splitlines()[0]
     assert main(["estimate", str(path), "--objective", "latency"]) == 2  # of another family
     assert "does not apply" in capsys.readouterr().err
+
+
+# --- What cores share of a picture ---
+
+
+def joined_halves(tmp_path: Path, channels: int) -> NetworkWork:
+    """Two convolutions of one picture, side by side in their channels."""
+    from npuscope.families.many_core.setups.network import timed_network
+
+    shape = [1, 64, 32, 32]
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, shape),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2 * channels, 32, 32]),
+    ]
+    weights = [absent(name, channels, 64, 1, 1) for name in ("a", "b")]
+    nodes = [helper.make_node("Conv", ["x", name], [f"{name}_out"]) for name in ("a", "b")]
+    nodes.append(helper.make_node("Concat", ["a_out", "b_out"], ["y"], axis=1))
+    graph = helper.make_graph(nodes, "halves", ends[:1], ends[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    path = tmp_path / f"halves_{channels}.onnx"
+    path.write_bytes(model.SerializeToString())
+    return timed_network(path, MACHINE).work
+
+
+def test_channels_that_leave_their_blocks_cross_between_cores(tmp_path: Path) -> None:
+    """48 channels end in the middle of a block of 32, 64 do not."""
+    odd, even = (joined_halves(tmp_path, channels) for channels in (48, 64))
+    four, alone = CardSetup(4), CardSetup(1)
+    assert predict(odd, MACHINE, four).parts_ms[SetupLimit.EXCHANGE] > 0
+    assert predict(even, MACHINE, four).parts_ms[SetupLimit.EXCHANGE] == 0
+    assert predict(odd, MACHINE, alone).parts_ms[SetupLimit.EXCHANGE] == 0
+
+
+def test_a_core_waits_only_for_what_others_may_have_made(tmp_path: Path) -> None:
+    from npuscope.families.many_core.setups.network import timed_network
+
+    work = timed_network(skip_over(tmp_path / "skip.onnx", True), MACHINE).work
+    # Four convolutions and the turn of the picture; a sum takes the same part of both.
+    assert list(work.gathers[work.products]) == [True] * 4
+    assert not work.gathers[-2:].all()
+
+
+def test_the_edges_of_a_picture_are_filled_up_to_blocks() -> None:
+    """Of 8 columns and, in half floats, 4 rows: 17 x 17 places take as long as 20 x 24."""
+    from models_onnx import OnnxWriter
+
+    rows = {}
+    for side in (16, 17):
+        net = OnnxWriter()
+        wide = net.constant(np.ones((32, 32, 1, 1), np.float32))
+        y = net.node("Conv", net.input("x", (1, 32, side, side)), wide)
+        work = network_work(graph_of(net.finish({y: (1, 32, side, side)})), MACHINE)
+        rows[side] = int(work.rows[work.products].sum())
+    assert rows == {16: 16 * 16, 17: 20 * 24}
+
+
+def test_the_range_of_convolutions_is_wider_than_that_of_encoders(tmp_path: Path) -> None:
+    images, words = joined_halves(tmp_path, 64), network_work(graph_of(encoder(SMALL)), MACHINE)
+    assert predict(images, MACHINE, CardSetup(1)).interval == MACHINE.setups.convolving_interval
+    assert predict(words, MACHINE, CardSetup(1)).interval == MACHINE.setups.interval

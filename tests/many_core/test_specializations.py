@@ -32,6 +32,20 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("net.onnx")
 
 
+FLAT = {"full_batch_size": "4", "seq_len": "8", "_graph_name": "Prefill"}
+NAMED = {"name": "Prefill", "symbols": {"full_batch_size": "4", "seq_len": "8"}}
+
+
+@pytest.mark.parametrize("row", [FLAT, NAMED], ids=["flat", "named"])
+def test_files_of_both_forms_give_the_same_sizes(row: dict, tmp_path: Path) -> None:
+    path = tmp_path / "specializations.json"
+    path.write_text(json.dumps({"specializations": [row]}))
+    assert read_config(path) == ({"full_batch_size": 4, "seq_len": 8},)
+    identity = npuscope.inspect(path)
+    assert (identity.kind, identity.summary["sets"]) == ("specializations", 1)
+    assert identity.summary["sizes"] == ["full_batch_size=4, seq_len=8"]
+
+
 def compiled(model: Path) -> bytes:
     made = npuscope.manycore_compile(
         model, "binaries", stats_level=70, cores=2, network_specialization_config="sizes.json"

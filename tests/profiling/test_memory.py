@@ -12,8 +12,11 @@ from npuscope.errors import TargetError
 from npuscope.files.load import load_model
 from npuscope.machine.load import load_machine
 from npuscope.profiling.facts import fit, memory_use, program_facts
+from npuscope.profiling.model import Profile
+from npuscope.profiling.ranges import ranges
 from npuscope.profiling.run import estimate
 from npuscope.program.model import Buffer, Program
+from npuscope.report.figures import verdict
 from npuscope.structs import replace
 
 MACHINE = load_machine()
@@ -193,11 +196,38 @@ def test_a_smaller_chip_changes_the_verdict():
 
 def test_only_sizes_that_another_compiler_will_make_have_an_error():
     graph = demo_graph()
-    for generation, stated in (("4.0", "internal RAM ±7%, weights ±1%"), ("open", "")):
+    stated = [size_text(name, name) for name in ("internal RAM", "weights")]
+    for generation, words in (("4.0", "; ".join(stated)), ("open", "")):
         machine = load_machine(generation=generation)
         program = compile_graph(graph, machine)
-        assert program_facts(program, machine, graph).memory.known_error == stated
+        assert program_facts(program, machine, graph).memory.known_error == words
         assert not program_facts(program, machine, None).memory.known_error
     small = load_machine(overrides={f"pools.{name}.size_kib": 0 for name in VIRTUAL.subpools})
     program = compile_graph(graph, small)
-    assert "RAM -15% to +50%" in program_facts(program, small, graph).memory.known_error
+    beside = size_text("internal RAM", "internal RAM beside external RAM")
+    assert beside in program_facts(program, small, graph).memory.known_error
+
+
+def size_text(name: str, kind: str) -> str:
+    size = ranges().sizes[kind]
+    held = f"held for {size.held.held} of {size.held.rows} published sizes"
+    return f"{name} -{size.less:.1%} to +{size.more:.1%}, {held}"
+
+
+def test_a_network_whose_range_exceeds_the_ram_fits_probably():
+    graph = demo_graph()
+    used = program_facts(compile_graph(graph, MACHINE), MACHINE, graph).memory
+    inside = [m for m in MACHINE.pools if m.name == "cpuRAM2"]
+    outside = [m for m in MACHINE.pools if m.cacheable]
+
+    def judged(share: float) -> Profile:
+        bank = replace(inside[0], size_bytes=round(used.internal_ram_bytes * share / 1024) * 1024)
+        machine = MACHINE.with_pools((bank, *outside))
+        return estimate(compile_graph(graph, machine), machine, graph)
+
+    most = 1 + ranges().sizes["internal RAM"].more
+    near, roomy = judged(1 + 0.5 * (most - 1)), judged(most + 0.2)
+    assert near.fit.with_flash and not near.memory.external_ram_bytes
+    assert verdict(near).startswith("fits, probably; ")
+    assert "it may be up to" in near.fit.unsure
+    assert not roomy.fit.unsure and verdict(roomy).startswith("fits; ")

@@ -298,7 +298,7 @@ def test_the_log_of_a_board() -> None:
 def test_a_tensor_that_cannot_be(tensor: str) -> None:
     with pytest.raises(FileError) as caught:
         device(whole_log().replace("int8[1,4,5,1]", tensor))
-    assert caught.value.message == f"'serving:0' is {tensor}, which no tensor can be"
+    assert caught.value.message == f"tensor 'serving:0' has an impossible type or size: {tensor}"
     assert caught.value.where == "log"
 
 

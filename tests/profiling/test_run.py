@@ -15,7 +15,7 @@ from npuscope.graph.model import Quant
 from npuscope.machine.load import load_machine
 from npuscope.ops.table import total_macs
 from npuscope.profiling.facts import program_facts
-from npuscope.profiling.interval import COLD_MS, contents, sides
+from npuscope.profiling.interval import COLD_MS, contents, coverage_text, sides
 from npuscope.profiling.model import Provenance
 from npuscope.profiling.run import estimate, profile
 from npuscope.program.model import Epoch, EpochKind
@@ -116,7 +116,7 @@ def test_the_interval_holds_the_total(demo):
     assert low == pytest.approx(found.total_ms * (1 - faster))
     assert high == pytest.approx(found.total_ms * (1 + slower) + COLD_MS)
     words = f"-{faster:.0%} to +{high / found.total_ms - 1:.0%}"
-    assert found.model_error == f"{words}, expected to hold for 83 % of new networks"
+    assert found.model_error == f"{words}, {coverage_text(of)}"
 
 
 def test_external_activations_widen_the_interval():

@@ -13,6 +13,7 @@ from advice.sweep.samples import failed, row
 from npuscope.advice.sweep.drive import Sweep
 from npuscope.advice.sweep.summary import summarise
 from npuscope.errors import UsageError
+from npuscope.profiling.ranges import coverage_of_all
 from npuscope.report import sweep as sweep_table
 from npuscope.report.html.sweep import sweep_page
 from npuscope.report.sweep import (
@@ -33,10 +34,10 @@ ROWS = [
     failed("5", model="nets/c.tflite"),
     failed("6", model="nets/c.tflite", pools="small"),
 ]
-TEXT = """\
+TEXT = f"""\
 6 runs of 3 models in 2 configurations: 3 done, 3 failed; 2 on the front of latency and RAM
 store    s.jsonl
-times    predicted, each with the range expected to hold for 83 % of new networks
+times    predicted, each with its range; {coverage_of_all()}
 
 Best run of every model, the fastest first
   model          ms             range    internal    external       flash  with

@@ -355,9 +355,12 @@ def test_every_rule_has_its_networks() -> None:
     ("inputs", "positions", "generation", "refused"),
     [
         (257, 1, "2.2", True),
-        (257, 1, "4.0", False),  # only the older compilers gave up
-        (257, 2, "2.2", False),  # with more positions it maps, tile by tile
-        (257, 40, "2.2", False),  # as in STFT-TCNN
+        (257, 1, "3.0", True),
+        (257, 1, "4.0", True),
+        (257, 1, "open", False),  # which cuts it in two
+        (257, 40, "2.2", True),  # as in STFT-TCNN
+        (257, 40, "4.0", True),
+        (113, 1, "4.0", False),
         (113, 1, "2.2", False),  # as many passes as channels, but few enough
         (256, 1, "2.2", False),
         (289, 1, "2.2", False),  # 17 * 17

@@ -234,3 +234,13 @@ def test_cache_monitors_count_while_on():
 
 def test_bits_of_a_mask():
     assert bits(0b1000000101) == (0, 2, 9) and bits(0) == ()
+
+
+def test_a_watch_does_not_take_the_counter_of_another_one() -> None:
+    unit = DebugUnit()
+    clock = watch_clock(unit)
+    with pytest.raises(UsageError, match="counter 0 already counts for another watch"):
+        watch_all_bursts(unit)
+    assert watch_clock(unit) == clock  # the same again is no other watch
+    unit.read(clock)
+    assert len(watch_all_bursts(unit)) == 4

@@ -43,7 +43,7 @@ TIMING = replace(
     broadcast_cycles=30.0,
     product_cycles=1.5,
     elementwise_cycles=1.0,
-    external_access_cycles=80.0,
+    external_access_ns=80.0,
     pair_cycles=1.3,
     accumulation_turn_cycles=0.0,
     overlap_weights=10_000,
@@ -283,6 +283,16 @@ def test_accesses_of_all_engines_to_external_ram_follow_each_other():
     cycles, bound = time(with_sums("hyperRAM", "hyperRAM"))
     assert cycles == 128 + 3 * (outside(512, 8) + outside(1024, 16)) + START
     assert bound is Bound.EXTERNAL_RAM
+
+
+@pytest.mark.parametrize("npu_mhz", [400, 800, 2000])
+def test_an_access_to_external_ram_takes_its_time_at_any_clock_of_the_npu(npu_mhz):
+    """Its cycles grow with the clock, as those of its bytes do."""
+    group = convolution(features="hyperRAM", weights="npuRAM6")
+    start = BASE.timing.epoch_start_cycles + 64  # words of the first kernels
+    machine = replace(BASE, clocks=replace(BASE.clocks, npu_mhz=npu_mhz))
+    usual, other = (time(group, machine=m)[0] for m in (BASE, machine))
+    assert (other - start) / npu_mhz == pytest.approx((usual - start) / 1000)
 
 
 # Lines behind padded kernels, single channels.

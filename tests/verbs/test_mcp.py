@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ def test_a_call_becomes_a_command(folder: Path) -> None:
         ("estimate", {"source": "net.tflite", "vela": "/bin/sh"}, "takes no 'vela'"),
         ("rules", {"rule": "--json=/tmp/x"}, "plain value"),
         ("fix", {"model": "net.tflite"}, "no tool 'fix'"),
+        ("estimate", {"model": "net.tflite"}, "estimate needs 'source': a model"),
     ],
 )
 def test_what_is_refused(folder: Path, name: str, values: dict[str, Any], message: str) -> None:
@@ -79,14 +81,18 @@ def test_a_client_asks(folder: Path) -> None:
 
     async def ask() -> tuple[list[str], Any, Any, Any]:
         server = [sys.executable, "-m", "npuscope", "mcp", str(folder), "--write"]
-        start = StdioServerParameters(command=server[0], args=server[1:])
+        start = StdioServerParameters(command=server[0], args=server[1:], env=dict(os.environ))
         async with (
             stdio_client(start) as (reading, writing),
             ClientSession(reading, writing) as session,
         ):
-            await session.initialize()
+            about = await session.initialize()
+            assert "npuscope predicts" in about.instructions
             names = [tool.name for tool in (await session.list_tools()).tools]
-            good = await session.call_tool("estimate", {"source": "net.tflite"})
+            good = await session.call_tool("estimate", {"source": "net.tflite", "json": True})
+            short = await session.call_tool("estimate", {"source": "net.tflite"})
+            assert short.content[0].text.startswith("fits")
+            assert len(short.content[0].text) < 6100
             bad = await session.call_tool("estimate", {"source": "../secret.tflite"})
             words = {"model": "net.tflite", "output": "fixed.tflite"}
             return names, good, bad, await session.call_tool("fix", words)

@@ -7,14 +7,13 @@ import io
 import wave
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 from msgspec import Struct
 
 from npuscope.accuracy.inputs import NetworkInput, as_reals, fitted, holds_pixels
 from npuscope.accuracy.pictures import PICTURES, ImageForm, channels_first, formed, pixels_of
-from npuscope.bounded_file import ARRAY, RESULT, check_size, read_array, read_bytes, read_text
+from npuscope.bounded_file import ARRAY, RESULT, read_array, read_bytes, read_npz, read_text
 from npuscope.errors import FileError, UsageError
 from npuscope.installed import needs
 from npuscope.text import safe_terminal
@@ -167,14 +166,7 @@ _READERS = {"pictures": _picture, "sounds": _sound, "raw inputs": _raw, "arrays"
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     if path.suffix.lower() != ".npz":
         return {"": read_array(path)}
-    try:
-        check_size(path, path.stat().st_size, ARRAY)
-        with np.load(path, allow_pickle=False) as file:
-            return {name: np.asarray(file[name]) for name in file.files}
-    except FileNotFoundError:
-        raise FileError("no such file", where=str(path)) from None
-    except (ValueError, OSError, EOFError, BadZipFile, KeyError) as error:
-        raise FileError(f"is not a .npz file: {error}", where=str(path)) from None
+    return read_npz(path)
 
 
 def _arrays(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Dataset:
@@ -227,8 +219,7 @@ def _arrays(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Da
 def _table(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Dataset:
     """One sample per line; a column `label` in the head, or one more column than the input has
     elements, holds the labels."""
-    text = read_text(path, RESULT)
-    rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    rows = csv_rows(path)
     if len(inputs) != 1 or not rows:
         raise FileError(
             "a table serves one input" if rows else "holds no samples",
@@ -238,23 +229,36 @@ def _table(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Dat
     head = [cell.strip().lower() for cell in rows[0]]
     has_head = not all(_is_number(cell) for cell in rows[0][:-1])
     body = rows[1:] if has_head else rows
+    if not body:
+        raise FileError("holds a head and no samples", where=str(path))
     width = int(np.prod(inputs[0].shape))
     column = next((head.index(n) for n in LABEL_NAMES if has_head and n in head), None)
     if column is None and len(rows[0]) == width + 1:
         column = width
-    places = _spread(len(body), limit)
-    body, lines = [body[n] for n in places], [n + 1 + has_head for n in places]
-    labels = [row.pop(column) for row in body] if column is not None else None
-    bad = next((n for n, row in enumerate(body) if len(row) != width), None)
-    if bad is not None:
+    if column is not None and column > width:
         raise FileError(
-            f"line {lines[bad]} has {len(body[bad])} values, expected {width}",
+            f"the label is in column {column + 1}, but a line has {width} values before or after it",
             where=str(path),
         )
+    places = _spread(len(body), limit)
+    body, lines = [body[n] for n in places], [n + 1 + has_head for n in places]
+    expected = width + (column is not None)
+    bad = next((n for n, row in enumerate(body) if len(row) != expected), None)
+    if bad is not None:
+        raise FileError(
+            f"line {lines[bad]} has {len(body[bad])} values, expected {expected}",
+            where=str(path),
+        )
+    labels = [row.pop(column) for row in body] if column is not None else None
     try:
         values = np.array(body, np.float64).reshape(len(body), *inputs[0].shape)
     except ValueError as error:
         raise FileError(f"holds more than numbers: {error}", where=str(path)) from None
+    far = ~(np.abs(values) <= np.finfo(np.float32).max).reshape(len(body), -1).all(1)
+    if far.any():
+        raise FileError(
+            f"line {lines[int(far.argmax())]} has a value that no float32 holds", where=str(path)
+        )
 
     def read(place: int, form: ImageForm, change: Change | None) -> Reals:
         reals = values[place].astype(np.float32)
@@ -268,6 +272,14 @@ def _table(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Dat
         read=read,
         labels=None if labels is None else np.array([label.strip() for label in labels]),
     )
+
+
+def csv_rows(path: Path) -> list[list[str]]:
+    """The lines of a table that are not empty."""
+    try:
+        return [row for row in csv.reader(io.StringIO(read_text(path, RESULT))) if row]
+    except csv.Error as error:
+        raise FileError(f"is not a table with commas: {error}", where=str(path)) from None
 
 
 def _is_number(cell: str) -> bool:

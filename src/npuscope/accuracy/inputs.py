@@ -62,6 +62,11 @@ def likely_form(network: NetworkInput) -> tuple[ImageForm, str]:
 def fitted(values: np.ndarray, network: NetworkInput, where: str) -> np.ndarray:
     """With the shape of the input; rows, columns and channels may stand in the other order."""
     shape, one = network.shape, network.shape[1:]
+    if values.dtype.kind not in "fiub" or not (np.abs(values) <= np.finfo(np.float32).max).all():
+        raise FileError(
+            f"a sample for input '{safe_terminal(network.name)}' has values that no float32 holds",
+            where=where,
+        )
     plain = values[0] if values.shape[:1] == (1,) and values.ndim == len(shape) else values
     if plain.shape == one or [n for n in plain.shape if n > 1] == [n for n in one if n > 1]:
         return plain.reshape(shape)  # axes of one element may be missing
@@ -112,6 +117,7 @@ def given(
             sample[network.name] = shaped.astype(tensor.dtype.numpy)
             continue
         low, high = tensor.dtype.limits
-        steps = np.rint(shaped / np.float32(tensor.quant.scale)) + tensor.quant.zero_point
+        with np.errstate(over="ignore"):  # what is too large saturates
+            steps = np.rint(shaped / np.float32(tensor.quant.scale)) + tensor.quant.zero_point
         sample[network.name] = np.clip(steps, low, high).astype(tensor.dtype.numpy)
     return sample

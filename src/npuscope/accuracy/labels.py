@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,10 +10,15 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from npuscope.accuracy.dataset import LABEL_NAMES, Dataset, read_arrays
+from npuscope.accuracy.dataset import LABEL_NAMES, Dataset, csv_rows, read_arrays
+from npuscope.accuracy.pictures import opened_picture
 from npuscope.bounded_file import RESULT, parse_json, read_bytes, read_text
 from npuscope.errors import FileError
 from npuscope.installed import needs
+from npuscope.text import safe_terminal
+
+_SHOWN = 40  # characters of a label in a message
+_MOST_DIGITS = 9  # of the place of an output
 
 
 class Labels(Struct, frozen=True):
@@ -38,7 +41,7 @@ def labels_of(data: Dataset, source: str | Path | None, task: str) -> Labels | N
         if path.suffix.lower() in (".npy", ".npz"):
             raw = list(_array(data, path))
         else:
-            rows = [row for row in csv.reader(io.StringIO(read_text(path, RESULT))) if row]
+            rows = csv_rows(path)
             if (
                 rows
                 and all(len(row) == 1 for row in rows)
@@ -54,16 +57,32 @@ def labels_of(data: Dataset, source: str | Path | None, task: str) -> Labels | N
         raw = data.folders
     else:
         return None
+    where = str(source or data.source)
     if task == "regression":
-        return Labels(tuple(np.atleast_1d(np.asarray(row, float)) for row in raw))
-    return _classes(raw, names, str(source or data.source))
+        return Labels(tuple(_numbers(row, where) for row in raw))
+    return _classes(raw, names, where)
+
+
+def _numbers(label: Any, where: str) -> np.ndarray:
+    try:
+        values = np.atleast_1d(np.asarray(label, float))
+    except (ValueError, TypeError):
+        values = np.array([np.nan])
+    if not np.isfinite(values).all():
+        shown = safe_terminal(str(label)[:_SHOWN])
+        raise FileError(f"the label '{shown}' is not a number", where=where)
+    return values
 
 
 def _classes(raw: Sequence[Any], names: tuple[str, ...], where: str) -> Labels:
     """Whole numbers are places of outputs; names count in alphabetical order, or as listed."""
     words = [str(value).strip() for value in raw]
     if not names and all(re.fullmatch(r"\d+(\.0*)?", word) for word in words):
-        return Labels(tuple(int(float(word)) for word in words))
+        numbers = [word.partition(".")[0] for word in words]
+        large = next((word for word in numbers if len(word.lstrip("0")) > _MOST_DIGITS), None)
+        if large is not None:
+            raise FileError(f"the label {large[:_SHOWN]} is no place of an output", where=where)
+        return Labels(tuple(map(int, numbers)))
     classes = names or tuple(sorted({*words}, key=_natural))
     place = {name: number for number, name in enumerate(classes)}
     missing = [word for word in words if word not in place]
@@ -88,8 +107,11 @@ def _array(data: Dataset, path: Path) -> np.ndarray:
     arrays = read_arrays(path)
     name = next((name for name in LABEL_NAMES if name in arrays), next(iter(arrays), ""))
     values = arrays.get(name, np.zeros(0))
-    if len(values) != len(data):
-        raise FileError(f"{len(values)} labels for {len(data)} samples", where=str(path))
+    if values.ndim == 0 or len(values) != len(data):
+        raise FileError(
+            f"{values.shape[0] if values.ndim else 1} labels for {len(data)} samples",
+            where=str(path),
+        )
     return values
 
 
@@ -133,14 +155,8 @@ def _mask(file: Path) -> np.ndarray:
     if file.suffix.lower() == ".npy":
         return read_arrays(file)[""]
     needs("Pillow", "PIL", "data")
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(io.BytesIO(read_bytes(file, RESULT))) as image:
-            values = np.asarray(image)
-    except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
-        raise FileError(f"cannot be read as an image: {error}", where=str(file)) from None
-    return values.astype(np.int16)
+    with opened_picture(file) as image:
+        return np.asarray(image).astype(np.int16)
 
 
 def _yolo(file: Path) -> np.ndarray:
@@ -149,12 +165,11 @@ def _yolo(file: Path) -> np.ndarray:
         rows = np.array(
             [line.split()[:5] for line in read_text(file, RESULT).splitlines() if line.strip()],
             float,
-        )
+        ).reshape(-1, 5)
     except ValueError:
-        raise FileError(
-            "is not a list of boxes: 'class x y width height'", where=str(file)
-        ) from None
-    rows = rows.reshape(-1, 5)
+        rows = np.full((1, 5), np.nan)
+    if not np.isfinite(rows).all():
+        raise FileError("is not a list of boxes: 'class x y width height'", where=str(file))
     half = rows[:, 3:5] / 2
     return np.concatenate([rows[:, 1:3] - half, rows[:, 1:3] + half, rows[:, :1]], 1)
 
@@ -175,7 +190,7 @@ def _coco(data: Dataset, path: Path, task: str) -> Labels:
                 where=str(path),
             )
         truths = [_of_image(images[Path(n).name], by_image, kinds, task) for n in data.names]
-    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise FileError(
             f"is not a list of annotations in COCO's form: {error!r}", where=str(path)
         ) from None

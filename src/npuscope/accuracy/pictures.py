@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import struct
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from npuscope.bounded_file import RESULT, read_bytes
 from npuscope.errors import FileError, UsageError
+from npuscope.text import safe_terminal
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 
 _GREY, _RGB = 1, 3
+# A picture of 8K video has 33.2 million. Pillow takes 4 bytes for each, twice where it converts.
+MAX_PIXELS = 1 << 25
+# What Pillow's readers of damaged files raise.
+_NO_PICTURE = (OSError, ValueError, SyntaxError, EOFError, struct.error, LookupError, TypeError)
+_NO_PICTURE += (ArithmeticError, RuntimeError, MemoryError, NotImplementedError)
 
 
 class ImageForm(Struct, frozen=True):
@@ -120,21 +134,49 @@ def channels_first(shape: Sequence[int], layout: str) -> bool:
     return second and not last
 
 
+@contextmanager
+def opened_picture(file: Path) -> Iterator[Image]:
+    """A picture to be decoded, of no more pixels than one can have: a small file may claim many."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        # Our own limit is the lower one, and Pillow's would print a warning first.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = Image.open(BytesIO(read_bytes(file, RESULT)))
+        with image:
+            if math.prod(image.size) > MAX_PIXELS:
+                raise FileError(
+                    f"has {image.width:,} x {image.height:,} pixels, at most {MAX_PIXELS:,} are "
+                    "read",
+                    where=str(file),
+                    hint="make it smaller: the network's input is",
+                )
+            yield image
+    except _NO_PICTURE as error:
+        reason = safe_terminal(str(error)[:200])
+        raise FileError(f"cannot be read as an image: {reason}", where=str(file)) from None
+    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+        raise FileError(f"cannot be read as an image: {error}", where=str(file)) from None
+
+
 def pixels_of(
     file: Path, rows: int, columns: int, channels: int, resize: str = "stretch"
 ) -> np.ndarray:
     """Rows, columns, channels of a picture, from 0 to 255."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
-    try:
-        with Image.open(BytesIO(read_bytes(file, RESULT))) as image:
-            picture = image.convert("L" if channels == _GREY else "RGB")
-    except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
-        raise FileError(f"cannot be read as an image: {error}", where=str(file)) from None
+    with opened_picture(file) as image:
+        picture = image.convert("L" if channels == _GREY else "RGB")
     bilinear = Image.Resampling.BILINEAR
     if resize != "stretch":
         scale = (max if resize == "crop" else min)(rows / picture.height, columns / picture.width)
         size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
+        if math.prod(size) > MAX_PIXELS:
+            raise FileError(
+                f"{picture.width} x {picture.height} pixels are too narrow for --resize {resize}",
+                where=str(file),
+            )
         picture = picture.resize(size, bilinear)
         left, top = (size[0] - columns) // 2, (size[1] - rows) // 2  # negative: grey is added
         grey = Image.new(picture.mode, (columns, rows), (114,) * len(picture.getbands()))

@@ -161,9 +161,10 @@ class Regression(Struct, frozen=True):
 
     def check(self, outputs: Arrays, truths: Sequence[Any], names: Sequence[str]) -> None:
         size = sum(values.size for values in outputs)
-        if np.size(truths[0]) != size:
+        other = next((truth for truth in truths if np.size(truth) != size), None)
+        if other is not None:
             raise FileError(
-                f"a label has {np.size(truths[0])} numbers, but the network gives {size}",
+                f"a label has {np.size(other)} numbers, but the network gives {size}",
                 where="--labels",
             )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from npuscope.building import Build, Options, Source, build, machine_for, needs_model
+from npuscope.building import Build, Options, Source, build, machine_for, needs_model, scheduled
 from npuscope.graph.model import Graph
 from npuscope.machine.load import plain_overrides
 from npuscope.machine.marks import KeyEffect
@@ -136,14 +136,14 @@ def _compiled_again(
         merged = {**(options.get("overrides") or {}), **values}
         return build(source, {**options, "overrides": merged})
     if original.graph is None:
-        raise needs_model([c for c in changes_of(original.machine, values) if c.remaps])
+        raise needs_model([c.key for c in changes_of(original.machine, values) if c.remaps])
     again = _compile(original.graph, machine, options)
     file, md5 = original.program.model_file, original.program.model_md5
     return replace(again, program=replace(again.program, model_file=file, model_md5=md5))
 
 
 def _compile(graph: Graph, machine: Machine, options: Options) -> Build:
-    return build(graph, {"machine": machine, "optimization": options.get("optimization")})
+    return build(graph, {"machine": machine, **scheduled(options)})
 
 
 def _compared(

@@ -24,7 +24,9 @@ from npuscope.application.request import (
     Step,
     UserWork,
 )
+from npuscope.errors import FileError
 from npuscope.machine.model import Machine, secure_alias
+from npuscope.text import safe_terminal
 
 IMAGE = "application image"
 _KINDS = (Kind.NPU, Kind.CPU, Kind.PSRAM)
@@ -84,7 +86,14 @@ def demands_of(
     size, region = image_bytes(application, networks), image_region(application, rooms)
     if not size or not region:
         return tuple(demands)
-    start = next(room.address for room in rooms if room.region == region)
+    start = next((room.address for room in rooms if room.region == region), None)
+    if start is None:
+        raise FileError(
+            f"the image goes into region '{safe_terminal(region)}', which has no memory of the "
+            "board in it",
+            where="regions",
+            hint="give the region an address inside a memory of the board",
+        )
     block = Block(IMAGE, size, Kind.CPU, *whole, region, 32, start)
     return (Demand(IMAGE, (Alternative("", (block,)),)), *demands)
 

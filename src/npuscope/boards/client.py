@@ -70,9 +70,11 @@ def network_of(model: ModelInfo) -> NetworkDesc:
             f"network '{safe_terminal(model.name)}' is listed without some of its tensors"
         )
     version = _version(model.tool_version)
-    foreign = (
-        version and model.rtid & 0xFF == RuntimeId.ATONN and "npuscope" not in model.runtime_desc
-    )
+    tool = ""
+    if version and model.rtid & 0xFF == RuntimeId.ATONN:
+        # Virtual boards say so in their runtime's line; what they run was compiled by npuscope.
+        ours = any(word in model.runtime_desc for word in ("npuscope", "simulated", "emulated"))
+        tool = "npuscope " if ours else "ST Neural ART (LL_ATON api) v"
     return NetworkDesc(
         name=model.name,
         inputs=tuple(tensor_of(desc) for desc in model.inputs),
@@ -84,7 +86,7 @@ def network_of(model: ModelInfo) -> NetworkDesc:
         signature=model.signature,
         compiled=model.compiled,
         runtime=_runtime_line(model),
-        tools=f"ST Neural ART (LL_ATON api) v{version}" if foreign else version,
+        tools=f"{tool}{version}",
     )
 
 

@@ -48,11 +48,14 @@ class SimulatedBoard:
         *,
         seed: int = 0,
         blob_fetch: bool = False,
+        compiled: str = "",
     ) -> None:
+        """`compiled` is the date that the board states for its networks."""
         listed = (programs,) if isinstance(programs, Program) else tuple(programs)
         self.machine = machine
         self._loaded = {
-            program.name: LoadedNetwork(program, machine, seed, blob_fetch) for program in listed
+            program.name: LoadedNetwork(program, machine, seed, blob_fetch, compiled)
+            for program in listed
         }
         if not listed or len(self._loaded) != len(listed):
             raise UsageError("a board needs programs with different names")
@@ -130,13 +133,15 @@ def simulated_info(machine: Machine, networks: tuple[NetworkDesc, ...]) -> Devic
 class LoadedNetwork:
     """A program with its memory as the last inference left it."""
 
-    def __init__(self, program: Program, machine: Machine, seed: int, blob_fetch: bool) -> None:
+    def __init__(
+        self, program: Program, machine: Machine, seed: int, blob_fetch: bool, compiled: str
+    ) -> None:
         self.program = program
         self.memory = Memory(program)
         self._seed = seed
         self._constants = dict(program.constants)
         self._runtime = Runtime(program, machine, blob_fetch=blob_fetch)
-        self.desc = network_desc(program, len(self._runtime.blocks))
+        self.desc = replace(network_desc(program, len(self._runtime.blocks)), compiled=compiled)
         self._pools = program.pool_map()
         self._last: tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]] | None = None
         # What lies where no buffer does.
@@ -275,7 +280,7 @@ def network_desc(program: Program, nodes: int) -> NetworkDesc:
         params_bytes=params,
         signature=program.model_md5,
         runtime=f"npuscope {__version__} {SIMULATED}",
-        tools=program.source,
+        tools=f"npuscope {__version__}" if program.source == "npuscope" else program.source,
     )
 
 

@@ -7,16 +7,17 @@ import contextlib
 import json
 import os
 import shlex
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
 from npuscope.cli.output import dump, logged, print_text, working, write_file
 from npuscope.errors import UsageError
+from npuscope.families.interface import function_at
 from npuscope.options.kinds import Option, OptionKind, VendorEffect, Verb
-from npuscope.verbs.check import about
+from npuscope.verbs.check import about, check_samples
 from npuscope.verbs.families import check_family
 from npuscope.verbs.table import function_of, module_of, record
 from npuscope.whole_file import appear
@@ -30,6 +31,7 @@ def perform(args: argparse.Namespace) -> int:
     offers = {"verb": args.verb, **values(verb, args)}
     _refuse_overwrite(verb, offers)
     check_family(verb, args.verb, offers)
+    check_samples(verb, offers)
     offers |= {
         "every": args.verbose,
         "unused": without_effect(verb, args),
@@ -87,8 +89,12 @@ def _called(function: Callable[..., Any], result: object, offers: Mapping[str, A
 
 
 def _rendered(name: str, result: object, offers: Mapping[str, Any]) -> Any:
-    module, _, function = name.partition(":")
-    return _called(getattr(import_module(module), function), result, offers)
+    return _called(function_at(name), result, offers)
+
+
+def _parameters(name: str) -> tuple[str, ...]:
+    code = function_at(name).__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 # --- Answers ---
@@ -106,7 +112,10 @@ def _deliver(verb: Verb, result: Any, args: argparse.Namespace, offers: Mapping[
         appear()
         print(answer, end="")
         return
-    text = _rendered(getattr(result, "TEXT", verb.text), result, offers)
+    name = getattr(result, "TEXT", verb.text)
+    text = _rendered(name, result, offers)
+    for note in () if "unused" in _parameters(name) else offers["unused"]:
+        print(f"npuscope: {note}", file=sys.stderr)
     if answer is not None:
         write_file(args.json, answer)
     print_text(args, text)

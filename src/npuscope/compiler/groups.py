@@ -80,9 +80,14 @@ def output_frame(group: StageGroup, stage: Stage, machine: Machine) -> int:
 
 def _pooled_channels(stage: PoolStage, machine: Machine) -> int:
     """Of a pool that reads memory: where it has an epoch of its own because it is padded, a
-    convolution of one channel pads what it reads [code: OSNet, 3.0]."""
-    alone = any(stage.pads) and not machine.generation.joins_padded_pools
-    return 1 if alone else pool_limit(stage.inputs[0].shape[1], machine)
+    convolution of one channel pads what it reads [code: OSNet, 3.0; st_yolodv2 milli, 4.0]."""
+    return 1 if pads_alone(stage, machine) else pool_limit(stage.inputs[0].shape[1], machine)
+
+
+def pads_alone(stage: Stage, machine: Machine) -> bool:
+    """A padded pool of a generation that gives it an epoch of its own."""
+    padded = isinstance(stage, PoolStage) and any(stage.pads)
+    return padded and not machine.generation.joins_padded_pools
 
 
 def unit_needs(stage: Stage) -> dict[str, int]:

@@ -93,8 +93,7 @@ def share_bytes(lowered: Lowered, one: Value, other: Value) -> bool:
 def _pieces_fit(stage: Stage, group: StageGroup) -> bool:
     """Pieces of a dilated kernel stand alone, many of another one go in pairs.
 
-    Parts that are cut by passes follow each other: so STFT-TCNN takes what was published with 2.2,
-    3.0 and 4.0; side by side it would take half of it.
+    Parts that are cut by passes follow each other.
     """
     orders = [s.order for s in (*group.stages, stage) if isinstance(s, ConvStage)]
     if PieceOrder.CHAIN in orders or orders.count(PieceOrder.SERIES) > 1:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from npuscope.advice.compare.model import Cause, Side
     from npuscope.advice.explanation import Explanation
-    from npuscope.graph.model import Graph
+    from npuscope.advice.tune.space import Axis
+    from npuscope.advice.what_if import Sensitivity
+    from npuscope.graph.model import Graph, Op
     from npuscope.options.kinds import Option
     from npuscope.profiling.model import EpochProfile, Profile
     from npuscope.profiling.validate import Validation
@@ -121,6 +123,18 @@ class Assembled(ShownRecord, frozen=True):
         return f"{counted(self.instructions, 'instruction')}, {counted(len(self.data), 'byte')}"
 
 
+class LayerValues(Struct, frozen=True):
+    """A tensor of the network, all of it, as the machine computes it from the reference's."""
+
+    op: Op
+    tensor: str
+    values: np.ndarray
+
+
+# All tensors of the reference, by name -> what each layer of the machine makes of those it reads.
+Layers = Callable[[Mapping[str, "np.ndarray"]], Iterator[LayerValues]]
+
+
 class Family:
     """A kind of machines. A family implements `machines`, `compile` and `time`; what else it does
     not implement it cannot do, and users read so in one sentence, from here."""
@@ -167,6 +181,11 @@ class Family:
         models too, so it has to be quick."""
         return False
 
+    def machine_of(self, path: Path) -> str:
+        """The machine that it was made for, of what `recognises` said yes to; empty where only
+        the family is known."""
+        return ""
+
     def read(self, path: Path, options: Options) -> Profile:
         """What `recognises` said yes to."""
         raise self.lacks("a run that was read")
@@ -194,6 +213,12 @@ class Family:
         """Values by tensor of the network, as the machine computes them: the outputs, and what
         else is known. Inputs and integers are as stored."""
         raise self.lacks("execution")
+
+    def layers(self, build: Build, graph: Graph, options: Options) -> Layers | None:
+        """For `validate` and `bisect`: its layers one by one, so that an earlier one that is wrong
+        does not count again; None where layers are not known. A UsageError says why those of this
+        build are not."""
+        return None
 
     def network(self, build: Build) -> Graph | None:
         """What a build was compiled from, with the types at its border that were asked for; None
@@ -230,6 +255,25 @@ class Family:
         Options hold `inputs`, `seeds` and `model` too."""
         return None
 
+    def together(self, sources: Sequence[Source], options: Options) -> Any:
+        """`estimate --together`: the plan of several networks in one application."""
+        raise self.lacks("estimate --together")
+
+    def sensitivity(self, source: Source, options: Options) -> tuple[Sensitivity, ...]:
+        """Values of the machine that save time when they are a tenth better."""
+        raise self.lacks("estimate --sensitivity")
+
+    def part_lines(self, profile: Profile, part: EpochProfile) -> list[str]:
+        """`profile --full`: all that is known of a part, below its line."""
+        raise self.lacks("profile --full")
+
+    def axes(self, options: Options, generations: Sequence[str]) -> Sequence[Axis]:
+        """What `tune` may choose for a network on its machine, beside edits and input sizes; the
+        first setting of each is what the user asked for. What was given is not varied."""
+        if generations:
+            raise self.lacks("tune --generations")
+        return ()
+
     def bench(self, path: Path, options: Options, data: Any) -> Any:
         """The Workbench on which `fix` tries edits; None: compile, time, advise and execute do."""
         return None
@@ -241,6 +285,8 @@ class Family:
     def explain(self, source: Source, options: Options) -> Explanation:
         """Verdict, findings and the changes that pay most, of a network or of what `recognises`
         knows. Options hold `model`, `batch` and `trials` too."""
+        if options.get("model"):
+            raise self.lacks("explain --model")
         build = self.compile(source, options)
         return self.advise(build, self.time(build))
 
@@ -284,7 +330,7 @@ class Family:
         own = {row.name: row for row in self.options}
         for name, value in options.items():
             row = own.get(name) or rows.get(name)
-            if value is None or value in ((), {}, []) or (row is not None and value == row.default):
+            if value is None or (row is not None and not row.is_given(value)):
                 continue
             where = f"--{name.replace('_', '-')}" if row is None else row.long
             if name not in understood:

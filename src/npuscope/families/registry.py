@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npuscope.errors import FileError
 from npuscope.families.interface import function_at
+from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
     from npuscope.families.interface import Family
@@ -68,11 +70,31 @@ def family_for(source: object, options: Mapping[str, Any]) -> Family:
     that mean nothing there are refused."""
     from npuscope.options.rows import BUILDING
 
-    family = family_of(options.get("machine"))
-    if family is first_family() and isinstance(source, str | Path):
+    named = options.get("machine")
+    family = family_of(named)
+    if isinstance(source, str | Path):
         path = Path(source)
         # Packages are looked for only where that takes no time worth mentioning.
         others = packaged_families() if path.suffix.lower() in _MODELS else families()
-        family = next((one for one in others[1:] if one.recognises(path)), family)
+        owner = next((one for one in (*others[1:], others[0]) if one.recognises(path)), None)
+        if owner is not None and path.exists():
+            _refuse_other_machine(path, owner, named, options)
+            family = owner
     family.check(options, BUILDING)
     return family
+
+
+def _refuse_other_machine(
+    path: Path, owner: Family, named: object, options: Mapping[str, Any]
+) -> None:
+    """What is compiled runs where it was compiled for; a machine that nobody named agrees."""
+    if not isinstance(named, str) or options.get("machine_file"):
+        return
+    made_for = owner.machine_of(path)
+    if named != made_for and (made_for or family_of(named) is not owner):
+        raise FileError(
+            f"this was made for {made_for or owner.name}, not for {safe_terminal(named)}",
+            where=safe_terminal(str(path)),
+            hint=f"give the model that it was compiled from for {safe_terminal(named)}, or leave "
+            "--machine out",
+        )

@@ -24,13 +24,34 @@ _TORCH = (
     "reader, quant_format=QuantFormat.QDQ)"
 )
 _CORE_ML = "give the network that it was converted from: Core ML files cannot be converted back"
+_EXPORTED = _TORCH.replace(
+    "the network that it belongs to: torch.onnx.export(network.eval()",
+    "it to ONNX: torch.onnx.export(torch.export.load('{name}').module()",
+)
+_BACK = "give the {given} that it was made from: {kind} files cannot be converted back"
 # First bytes -> what it is, what to do.
 _STARTS = (
     (b"\x89HDF\r\n\x1a\n", "a Keras model in HDF5", _KERAS),
     (b"\x80\x02", "a Python pickle, as torch.save wrote it", _TORCH),
     (b"\x7fELF", "an ELF object", "give the model that it was built from"),
     (b"\x1f\x8b", "a gzip archive", "unpack it: tar xf '{name}', or gunzip '{name}'"),
+    (
+        b"VPMN",
+        "a network binary (.nb) for VeriSilicon's NPU, which the STM32MP2 has",
+        _BACK.format(given="quantized .tflite or .onnx file", kind=".nb"),
+    ),
 )
+# Identifiers of FlatBuffers, at byte 4.
+IDENTIFIERS = {
+    b"ORTM": (
+        "onnxruntime's own format (.ort)",
+        _BACK.format(given=".onnx file", kind=".ort"),
+    ),
+    b"TOSA": (
+        "a TOSA graph (.tosa)",
+        _BACK.format(given=".tflite or .onnx file", kind=".tosa"),
+    ),
+}
 # Servers put blank lines, a mark of the encoding or any case before and into these.
 _PAGES = (b"<!doctype", b"<html")
 _MOST_BLANK = 4096
@@ -38,11 +59,12 @@ PAGE = ("an HTML page", "the download went wrong: fetch the file itself")
 # A name inside of a zip -> the same.
 _INSIDE = (
     ("config.json", "a Keras model (.keras)", _KERAS),
+    ("archive_format", "a program of torch.export (.pt2)", _EXPORTED),
+    ("serialized_exported_program.json", "a program of torch.export (.pt2)", _EXPORTED),
     ("data.pkl", "a PyTorch file", _TORCH),
     ("Manifest.json", "a Core ML package", _CORE_ML),
 )
 _ZIP = b"PK\x03\x04"
-_ORT_AT, _ORT = 4, b"ORTM"
 
 
 def is_page(data: bytes) -> bool:
@@ -50,39 +72,39 @@ def is_page(data: bytes) -> bool:
     return text.startswith(_PAGES)
 
 
+def other_kind(data: bytes, name: str = "FILE", path: Path | None = None) -> tuple[str, str] | None:
+    """What a file is that is known to be something else, and what to do. `data` may be its first
+    bytes alone if its `path` is given."""
+    row = next(((what, hint) for start, what, hint in _STARTS if data.startswith(start)), None)
+    row = row or IDENTIFIERS.get(data[4:8])
+    if row is None and is_page(data):
+        row = PAGE
+    if row is None and data.startswith(_ZIP):
+        row = _in_zip(path or io.BytesIO(data))
+    if row is None and name.lower().endswith(".mlmodel"):
+        row = ("a Core ML model", _CORE_ML)
+    return row and (row[0], row[1].replace("{name}", name))
+
+
 def refuse_others(data: bytes, name: str = "FILE") -> None:
     """Raise for a file that is known to be something else."""
-    try:
-        if data[_ORT_AT : _ORT_AT + 4] == _ORT:
-            raise _error(
-                "onnxruntime's own format (.ort)",
-                "give the .onnx file that it was made from: .ort files cannot be converted back",
-            )
-        for start, what, hint in _STARTS:
-            if data.startswith(start):
-                raise _error(what, hint)
-        if is_page(data):
-            raise _error(*PAGE)
-        if data.startswith(_ZIP):
-            raise _error(*_in_zip(data))
-        if name.lower().endswith(".mlmodel"):
-            raise _error("a Core ML model", _CORE_ML)
-    except FileError as error:
-        error.hint = error.hint.replace("{name}", name)
-        raise
+    row = other_kind(data, name)
+    if row is not None:
+        raise FileError(f"this is {row[0]}", hint=row[1])
 
 
 def refuse_folder(path: Path) -> None:
     if (path / "saved_model.pb").is_file():
-        raise _error("a TensorFlow SavedModel", _SAVED_MODEL.format(name=path.name))
+        raise FileError("this is a TensorFlow SavedModel", hint=_SAVED_MODEL.format(name=path.name))
     raise FileError("this is a folder, expected a .tflite or .onnx file")
 
 
-def _in_zip(data: bytes) -> tuple[str, str]:
+def _in_zip(file: Path | io.BytesIO) -> tuple[str, str]:
     import zipfile
 
     try:
-        names = zipfile.ZipFile(io.BytesIO(data)).namelist()[:10_000]
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()[:10_000]
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
         names = []
     rows = (row for row in _INSIDE if any(name.split("/")[-1] == row[0] for name in names))
@@ -90,10 +112,6 @@ def _in_zip(data: bytes) -> tuple[str, str]:
         rows, ("", "a zip archive", "unpack it: unzip '{name}', and give the model inside")
     )
     return what, hint
-
-
-def _error(what: str, hint: str) -> FileError:
-    return FileError(f"this is {what}", hint=hint)
 
 
 # --- Models that were compiled for other NPUs ---

@@ -252,7 +252,8 @@ def _reduced(
     for pipe in range(1, base.pipe):
         if shape.inputs % pipe == 0:
             tiling = _with_pipe(shape, base.mode, simd, machine, pipe, max_kernels)
-            if _words(tiling, shape) <= ceiling:
+            counted = tiling.passes <= max(base.passes, machine.convacc.max_passes)
+            if counted and _words(tiling, shape) <= ceiling:
                 return tiling
     return base
 

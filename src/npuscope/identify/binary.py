@@ -10,6 +10,7 @@ import numpy as np
 
 from npuscope.bounded_file import CORE_BUFFER, check_size, opened
 from npuscope.errors import FileError, NpuscopeError
+from npuscope.files.other_files import IDENTIFIERS
 from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.ops.table import total_macs
 from npuscope.protobuf import BYTES, VARINT, BrokenMessage, read_varint
@@ -23,6 +24,7 @@ _OTHERS = (
     b"!<arch>\n",
     b"PK\x03\x04",
     b"\x1f\x8b",
+    b"VPMN",
     b"\x89PNG",
     b"\xff\xd8\xff",
     b"%PDF",
@@ -132,7 +134,8 @@ def is_raw_image(sample: Sample) -> bool:
     compiler's name is an image whatever its bytes look like."""
     if sample.size and _IMAGE_NAME.search(sample.path.name):
         return True
-    return not sample.is_text and not sample.head.startswith(_OTHERS)
+    is_other = sample.head.startswith(_OTHERS) or sample.head[4:8] in IDENTIFIERS
+    return not (sample.is_text or is_other)
 
 
 def inspect_raw_image(sample: Sample) -> FileFacts:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from npuscope.errors import FileError
-from npuscope.files.other_files import PAGE, is_page
+from npuscope.files.other_files import other_kind
 from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.program.network_c.read_head import runtime_file
 from npuscope.program.weight_files import (
@@ -18,6 +18,7 @@ from npuscope.program.weight_files import (
     read_elf,
     read_hex,
 )
+from npuscope.text import safe_terminal
 
 # Weights in Intel HEX, in object files and firmware, as arrays in C.
 
@@ -232,14 +233,9 @@ def inspect_cpu_report(sample: Sample) -> FileFacts:
     return FileFacts(tool[1] if tool else "", {"what": what, **facts, "model_md5": md5}, rows)
 
 
-# Models of Keras, and text without a network: what it is in one sentence.
+# Models of other kinds, and text without a network: what it is in one sentence.
 
-_HDF5 = b"\x89HDF\r\n\x1a\n"
 _C_LINE = re.compile(r"^\s*#\s*(?:include|define|ifndef|ifdef|if|pragma)\b", re.MULTILINE)
-_KERAS_HINT = "convert it to .tflite or .onnx"
-
-
-_KERAS = "is a Keras model, which npuscope does not read"
 _SCRIPT = "is a script, not a network"
 _CPU_DATA = "holds the data of a network for the CPU, not for the NPU"
 _CPU_HINT = "networks for the NPU have a network.c and images of memories"
@@ -257,15 +253,12 @@ def refusal(sample: Sample) -> OtherFile | None:
 
 
 def _kind_and_hint(sample: Sample) -> tuple[str, str] | None:
-    head, suffix = sample.head, sample.path.suffix.lower()
-    if head.startswith(_HDF5) or (suffix == ".keras" and head.startswith(b"PK\x03\x04")):
-        return _KERAS, _KERAS_HINT
+    other = other_kind(sample.head, safe_terminal(sample.path.name), sample.path)
+    if other is not None:
+        return f"is {other[0]}", other[1]
     if not sample.is_text:
         return None
-    if is_page(head):
-        what, hint = PAGE
-        return f"is {what}", hint
-    if head.startswith(b"#!"):
+    if sample.head.startswith(b"#!"):
         return _SCRIPT, ""
     if _CPU_ARRAY.search(sample.text) or "AI_NETWORK_DATA_" in sample.text:
         return _CPU_DATA, _CPU_HINT

@@ -83,6 +83,12 @@ def code_format(path: Path, ability: str) -> Place:
     return place
 
 
+def has_code(path: Path) -> bool:
+    """Whether somebody can disassemble it."""
+    sample = Sample(path)
+    return any(row.disassemble and function_at(row.detect)(sample) for row in formats())
+
+
 def unknown(sample: Sample) -> FileError:
     if sample.size > REPORT.most_bytes:
         return FileError(
@@ -95,7 +101,7 @@ def unknown(sample: Sample) -> FileError:
     kinds = ", ".join(dict.fromkeys(row.kind for row in formats()))
     start = safe_terminal(sample.head[:24].decode("utf-8", errors="replace"))
     return build_files.OtherFile(
-        f"is of no kind that is known here; it starts with '{start}'",
+        f"unrecognised file type; it starts with '{start}'",
         where=str(sample.path),
         hint=f"known kinds: {kinds}",
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from npuscope.errors import FileError
 from npuscope.identify.sample import FileFacts, Sample, plain
+from npuscope.profiling import profiler_log, validate_report
 from npuscope.profiling.facts import model_info
 from npuscope.profiling.model import TensorInfo
 from npuscope.profiling.profiler_log import ProfilerLog, read_profiler_log
@@ -21,8 +22,6 @@ from npuscope.program.sources import read_program
 
 # Text files: reports, tables, C sources.
 
-_EVENT = re.compile(r"(?:^|\s)s:(?:node|config):[a-z]", re.MULTILINE)
-_EPOCH_TITLE = re.compile(r"EpochBlock_\d{1,9} \(c_idx=")
 _LISTED = re.compile(r"^; epoch-controller blob: \d{1,9} words?, \d{1,9} epochs?", re.M)
 # The recorder's text (debug__ec_blob_*.s): comments, then a label or writes to pages by number.
 _RECORDED = re.compile(
@@ -81,13 +80,11 @@ def report_counts(report: GenerateReport) -> dict[str, Any]:
 
 
 def is_validate_report(sample: Sample) -> bool:
-    text = sample.text
-    return "Profiling results v" in text or "Cross accuracy report #" in text
+    return validate_report.is_validate_report(sample.text)
 
 
 def is_profiler_log(sample: Sample) -> bool:
-    text = sample.text
-    return bool(_EVENT.search(text) or _EPOCH_TITLE.search(text))
+    return profiler_log.is_profiler_log(sample.text)
 
 
 def is_network_csv(sample: Sample) -> bool:
@@ -193,7 +190,7 @@ def is_network_c(sample: Sample) -> bool:
     # A page about the profiler quotes a piece of a network.c beside the report.
     return (
         has_table
-        and not _EPOCH_TITLE.search(text)
+        and not profiler_log.EPOCH_TITLE.search(text)
         and ".end_epoch_block" in text
         and bool(_ITEMS.search(text))
     )

@@ -67,7 +67,7 @@ def _named(library: Library) -> dict[str, list[str]]:
 
 def _key_notes(library: Library) -> dict[str, str]:
     """What each key of a packaged machine means."""
-    name = library.options.get("machine", "")
+    name = library.options.get("machine") or ""
     if library.options.get("machine_file") or not isinstance(name, str):
         return {}
     return {row.key.name: row.note for row in known_keys(name or DEFAULT_MACHINE)}

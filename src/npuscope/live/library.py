@@ -32,7 +32,7 @@ from npuscope.building import (
     build,
     is_program,
     machine_for,
-    optimization_level,
+    scheduled,
     unstated_memories,
 )
 from npuscope.errors import NpuscopeError, UsageError
@@ -189,8 +189,8 @@ class Library:
         """The machine as a whole stands for all that describes it."""
         descriptions = ("machine_file", "art_profile", "mpool")
         others = {k: v for k, v in self._build_options(setting).items() if k not in descriptions}
-        level = optimization_level(self._build_options(setting))
-        return {**others, "machine": machine, "optimization": level}  # type: ignore[typeddict-item]
+        told = scheduled(self._build_options(setting))
+        return {**others, "machine": machine, **told}  # type: ignore[typeddict-item]
 
     def _kept(self, key: object, size: int, make: Callable[[], PreparedModel]) -> PreparedModel:
         with self._lock:
@@ -233,7 +233,7 @@ class Library:
             data,
             network_build,
             profile,
-            BenchNetwork(graph, network_build.machine),
+            BenchNetwork(graph, network_build.machine, scheduled=scheduled(bench.options)),
             network_build.graph,
         )
         return self._prepared(bench, look, timer)

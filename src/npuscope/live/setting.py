@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -11,9 +10,9 @@ from msgspec import Struct
 
 from npuscope.building import Options
 from npuscope.errors import UsageError
-from npuscope.options.kinds import Option, OptionKind
+from npuscope.options.kinds import Option
 from npuscope.options.rows import READING, TARGET
-from npuscope.options.words import parse_value
+from npuscope.options.words import option_words, parse_value, spelt
 from npuscope.records import JSON, decode
 from npuscope.structs import replace
 
@@ -88,7 +87,7 @@ def first_setting(options: Options, pools: int, own: tuple[Option, ...] = ()) ->
         epoch_controller=options.get("epoch_controller"),
         optimization=options.get("optimization"),
         pools=pools,
-        values=tuple((key, _spelt(value)) for key, value in values.items()),
+        values=tuple((key, spelt(value)) for key, value in values.items()),
         own=tuple((row.name, str(options[row.name])) for row in own if options.get(row.name)),  # type: ignore[literal-required]
     )
 
@@ -97,13 +96,6 @@ def fixed_options(options: Options) -> Options:
     """Those that no tab changes."""
     fixed = {k: v for k, v in options.items() if k not in (*_CHOSEN, *_VALUES) and v is not None}
     return cast("Options", fixed)
-
-
-def _spelt(value: object) -> str:
-    """As --set takes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(list(value)) if isinstance(value, tuple) else str(value)
 
 
 # --- The same on the command line ---
@@ -134,26 +126,5 @@ def command(
         "overrides": setting.parsed(),
         **dict(setting.own),
     }
-    for option in (*TARGET.options, *READING.options, *own):
-        value = {**fixed, **choices}.get(option.name)
-        if option.shell and value is not None:
-            words += _option_words(option.spellings, option.kind, value)
-    return shlex.join(words)
-
-
-def _option_words(spellings: tuple[str, ...], kind: OptionKind, value: object) -> list[str]:
-    long = next(flag for flag in spellings if flag.startswith("--"))
-    if kind is OptionKind.SWITCH:
-        return [long if value else long.replace("--", "--no-", 1)]
-    if kind is OptionKind.FLAG:
-        return [long] if value else []
-    if isinstance(value, Mapping):
-        return [word for key, one in value.items() for word in (long, f"{key}={_listed(one)}")]
-    return [long, str(value)]
-
-
-def _listed(value: object) -> str:
-    """Shapes are written 1,224,224,3; lists of a machine as TOML has them."""
-    if isinstance(value, tuple) and all(isinstance(size, int) for size in value):
-        return ",".join(map(str, value))
-    return _spelt(value)
+    rows = (*TARGET.options, *READING.options, *own)
+    return shlex.join([*words, *option_words(rows, {**fixed, **choices})])

@@ -16,6 +16,8 @@ from npuscope.loadable.boards import Board, board_named, boards
 from npuscope.loadable.fitting import refuse_misfit, refuse_missing_memory
 from npuscope.loadable.image import read_image
 from npuscope.loadable.layout import Header
+from npuscope.options.rows import BUILDING
+from npuscope.options.words import option_words
 from npuscope.program.sources import read_program
 from npuscope.shown import Several
 from npuscope.text import safe_terminal
@@ -77,20 +79,14 @@ def recipe(
     if application is not None:
         steps += _firmware("application", application, entry.application_address, entry, tool)
     steps.append(DeployStep(f"set {entry.flash_boot}"))
-    build = (str(source), *as_words({"board": board, **set_up})) if source.is_dir() else ()
+    build = (
+        (str(source), *option_words(BUILDING.values(), {"board": board, **set_up}))
+        if source.is_dir()
+        else ()
+    )
     words = ("npuscope", "profile", "--connect", "serial", *build)
     steps.append(DeployStep("profile the board", words))
     return tuple(steps)
-
-
-def as_words(options: Mapping[str, object]) -> tuple[str, ...]:
-    """Options as they are written on a command line."""
-    spelled = ((f"--{name.replace('_', '-')}", value) for name, value in options.items())
-    return tuple(word for flag, value in spelled for word in (flag, _plain(value)))
-
-
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _data(
@@ -149,6 +145,7 @@ def _other(other: Other, path: Path, address: int | None, chip: str) -> Iterator
 class DeployedStep(Struct, frozen=True):
     step: DeployStep
     output: str
+    written: str = ""  # the folder that it wrote
 
 
 class Deployment(Several):

@@ -203,7 +203,8 @@ def _inherit(
     base_name = own.pop("like", None)
     if base_name is None:
         return own
-    if base_name not in generations or base_name in (*children, name):
+    known = isinstance(base_name, str) and base_name in generations
+    if not known or base_name in (*children, name):
         raise _bad_toml(
             path, f"{place}.like", f"'{base_name}' is not another generation of this machine"
         )

@@ -152,7 +152,7 @@ class Placement(Struct, frozen=True):
 
 
 class Timing(Struct, frozen=True):
-    """Constants of the silicon's timing law, NPU cycles."""
+    """Constants of the silicon's timing law, NPU cycles where the name has no other unit."""
 
     epoch_start_cycles: Timed[Cycles]
     move_start_cycles: Timed[Cycles]
@@ -169,7 +169,7 @@ class Timing(Struct, frozen=True):
     broadcast_cycles: Timed[Cycles]
     product_cycles: Timed[Cycles]
     elementwise_cycles: Timed[Cycles]
-    external_access_cycles: Timed[Cycles]
+    external_access_ns: Timed[Cycles]
     external_call_bytes: Timed[Some]
     side_share: Timed[Cycles] = 0.0
     apart_word_cycles: Timed[Cycles] = 1.0
@@ -252,7 +252,6 @@ class Generation(Struct, frozen=True):
     saturation_safe_shift: Mapped[bool]
     per_channel_both_stages: Mapped[bool]
     quantize_across_reshape: Mapped[bool]
-    one_position_passes: Mapped[Count]
     splits_odd_channels: Mapped[bool]
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]

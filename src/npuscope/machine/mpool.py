@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 # The compiler's copy holds the pseudo pool "ec params pool", whose size is the largest integer.
 _ADDRESS_SPACE = 1 << 32
 RELATIVE = "USEMODE_RELATIVE"
+RAW = "FORMAT_RAW"
 # Bus decoders of this family hand out windows of 256 MiB: one external memory has a window.
 _WINDOW_BITS = 28
 
@@ -94,7 +95,8 @@ def read_mpool_file(path: str | Path, machine: Machine) -> Mpool:
     if not real:
         raise memory.error("'mempools' has no pool")
     pools = tuple(_pool(entry, machine) for entry in real)
-    odd = tuple(_road_note(path, pool, machine) for pool in pools)
+    odd = [_road_note(path, pool, machine) for pool in pools]
+    odd.append(_format_note(path, real))
     return Mpool(pools, _cache_bytes(memory), (*source.notes, *(note for note in odd if note)))
 
 
@@ -150,6 +152,19 @@ def _road(address: int, machine: Machine) -> str | None:
 
 def _window(address: int) -> int:
     return secure_alias(address) >> _WINDOW_BITS
+
+
+def _format_note(path: str | Path, entries: list[VendorNode]) -> str:
+    """Images for a loader hold raw bytes; an Intel HEX file has fixed addresses."""
+    formats = [(entry.get("name").text(), entry.find("fformat")) for entry in entries]
+    others = [(name, node.text()) for name, node in formats if node and node.text() != RAW]
+    if not others:
+        return ""
+    names = ", ".join(name for name, _ in others)
+    return (
+        f"{path}: {others[0][1]} of {names}: npuscope writes initialisers as .raw files, and an "
+        f'image that is loaded at run time needs "fformat": "{RAW}"'
+    )
 
 
 def _road_note(path: str | Path, pool: MemoryPool, machine: Machine) -> str:
@@ -230,7 +245,7 @@ def _written_pool(pool: MemoryPool) -> dict[str, Any]:
     return {
         "fname": pool.file,
         "name": pool.name,
-        "fformat": "FORMAT_RAW",
+        "fformat": RAW,
         **mode,
         "prop": properties,
         "offset": {"value": f"0x{pool.address:08x}", "magnitude": "BYTES"},

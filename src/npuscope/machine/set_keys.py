@@ -244,7 +244,8 @@ def canonical(key: str) -> str:
 
 def unknown_key(key: str, name: str, places: Mapping[str, object]) -> UsageError:
     """The error for an unknown key, with the nearest known ones."""
-    names = [*places, *ALIASES]
+    # Short names of values that this machine has.
+    names = [*places, *(alias for alias, path in ALIASES.items() if path in places)]
     import difflib
 
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)

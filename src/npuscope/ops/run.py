@@ -22,7 +22,7 @@ from npuscope.ops.kernels.table import make_step
 from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.ops.table import OPS, spec
-from npuscope.ops.unknown import check_executable, unknown_names
+from npuscope.ops.unknown import check_executable
 from npuscope.text import safe_terminal
 
 _ITEM_BYTES = 8  # of kernels' intermediate values, at most
@@ -272,7 +272,7 @@ def plan_of(graph: Graph) -> RunPlan:
     if plan is None:
         weakref.finalize(graph, _PLANS.pop, key, None)
     if plan is None or not plan.fits(graph):
-        check_executable(unknown_names(graph))
+        check_executable(graph)
         plan = _PLANS[key] = prepare(graph)
     return plan
 

@@ -6,8 +6,6 @@ several outputs becomes one for each, of which only the first stands for its wor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from npuscope.errors import TargetError
 from npuscope.graph.model import Attrs, Graph, Op
 from npuscope.ops.row import Kernel, Row, Shape, Shapes
@@ -19,6 +17,7 @@ class UnknownAttrs(Attrs, frozen=True):
     name: str  # as the file has it: SVDF, com.microsoft.Attention
     shape: Shape  # of the output, as the file states it
     part: int = 0  # which output of the op
+    form: str = ""  # why a known op is not computed: what of its form nothing here computes
     weights: int = 0  # numbers that it holds outside of the graph: operands, bodies of control flow
 
 
@@ -50,16 +49,25 @@ def unknown_weights(graph: Graph) -> tuple[int, int]:
     return inside, sum(op.attrs_as(UnknownAttrs).weights for op in ops)
 
 
-def check_executable(names: Iterable[str], doing: str = "executed") -> None:
+def named_form(attrs: UnknownAttrs) -> str:
+    """The name of an op, with what is wrong with its form where the op itself is known."""
+    return f"{attrs.name}: {attrs.form}" if attrs.form else attrs.name
+
+
+def check_executable(graph: Graph, doing: str = "executed") -> None:
     """Refuse a network of which a part cannot be computed, with all its names."""
-    listed = list(names)
+    unknown = (op.attrs_as(UnknownAttrs) for op in graph.ops if op.kind == UNKNOWN)
+    listed = [attrs for attrs in unknown if not attrs.part]
     if listed:
-        kinds = ", ".join(dict.fromkeys(listed))
+        kinds = ", ".join(dict.fromkeys(map(named_form, listed)))
         one = len(listed) == 1
         ops = "an op" if one else f"{len(listed)} ops"
+        if all(attrs.form for attrs in listed):
+            ops += " in a form" if one else " in forms"
+        verb = "compute" if any(attrs.form for attrs in listed) else "know"
         it = "it" if one else "them"
         raise TargetError(
-            f"cannot be {doing}: it has {ops} that npuscope does not know ({kinds})",
+            f"cannot be {doing}: it has {ops} that npuscope does not {verb} ({kinds})",
             hint=f"estimate and explain work without {it}; to run the network, cut the model "
             f"before {it}",
         )

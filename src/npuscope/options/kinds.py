@@ -58,12 +58,19 @@ class Option(Struct, frozen=True):
     required: bool = False
     effect: VendorEffect = VendorEffect.OBEYED
     of_family: bool = False  # only for machines of families that understand it
+    of_samples: bool = False  # says how the samples of --data are read
     writes: bool = False  # names a file for results, which must not be one that is read
     parse: Callable[[Any], object] | None = None  # makes the keyword's value of what was typed
 
     @property
     def spellings(self) -> tuple[str, ...]:
         return (*(self.flags or (f"--{self.name.replace('_', '-')}",)), *self.vendor)
+
+    def is_given(self, value: object) -> bool:
+        """Whether a value says something: neither nothing nor what holds without it. 0 and a
+        switch that is off do."""
+        nothing = value is None or (isinstance(value, (tuple, list, dict)) and not value)
+        return not nothing and (value != self.default or type(value) is not type(self.default))
 
     @property
     def long(self) -> str:

@@ -44,8 +44,8 @@ GENERATION = text("generation",
     "compiler generation: 2.0, 2.1, 2.2, 3.0, 4.0 or open (default 4.0, or the program's)",
     suggested=("2.2", "3.0", "4.0", "open"))
 MACHINE = (
-    text("machine", "the machine, see `machines`", default=DEFAULT_MACHINE,
-        suggested=(DEFAULT_MACHINE,), mark=Mark.MAPPING),
+    text("machine", f"the machine, see `machines` (default: that of a compiled file, else "
+        f"{DEFAULT_MACHINE})", suggested=(DEFAULT_MACHINE,), mark=Mark.MAPPING),
     file("machine_file", "a machine of your own (TOML)", **MAPPED),
     replace(GENERATION, **MAPPED),
     option("epoch_controller", OptionKind.SWITCH,
@@ -68,15 +68,25 @@ MACHINE = (
 )
 LEVEL = whole("optimization", "0 to 3 (default: that of the generation)", "LEVEL",
     flags=("-O", "--optimization"), choices=LEVELS, **MAPPED)
-# Without the level: for verbs that look at a model and compile nothing.
+# What the compiler makes of a network. Every verb that compiles takes all of these rows: one that
+# is added here is an option of all of them and a field of `building.Options`, read there.
+SCHEDULED = (
+    LEVEL,
+    flag("ec_single_epoch",
+        "one blob per epoch: shows what the epoch controller adds to each", **MAPPED),
+    flag("alternative_schedule", "the vendor's other scheduler: branches by level",
+        flags=("--Oalt-sched",), **MAPPED),
+    whole("max_ca_pipe", "maximum number of units in series", flags=("--Omax-ca-pipe",),
+        **MAPPED),
+)
+# For verbs that look at a model and compile nothing.
 LOOKED_AT = OptionGroup("machine", MACHINE, shared=True)
 OF_PROGRAMS = (
     option("compiled_from", OptionKind.FILE, "the model of a compiled program",
         shell=False, **MAPPED),
-    flag("ec_single_epoch", "one blob per epoch", shell=False, **MAPPED),
-    flag("alternative_schedule", "epochs by level, as --Oalt-sched", shell=False, **MAPPED),
 )
-TARGET = OptionGroup("machine", (*MACHINE[:5], LEVEL, *MACHINE[5:], *OF_PROGRAMS), shared=True)
+TARGET = OptionGroup(
+    "machine", (*MACHINE[:5], *SCHEDULED, *MACHINE[5:], *OF_PROGRAMS), shared=True)
 IO_TYPES = tuple(
     text(f"{side}_data_type", f"element type at the {side}s", "", choices=DATA_TYPES, **MAPPED)
     for side in ("input", "output")
@@ -136,8 +146,6 @@ SOURCE_HELP = (
 )
 RUN_HELP = "a model, a build, a saved profile, estimate or profile JSON, or log:FILE of a board"
 SOURCE = Argument("source", "SOURCE", SOURCE_HELP)
-SINGLE = flag("ec_single_epoch",
-    "one blob per epoch: shows what the epoch controller adds to each", **MAPPED)
 COMPILED_FROM = file("model", "the model that a compiled program was made from", "M",
     of_family=True)
 
@@ -169,11 +177,14 @@ NOT_MODELLED = {
 
 LAYOUTS = ("nchw", "nhwc")
 IMAGES = (
-    text("mean", "subtracted from pixels, one number or one per channel (0)", "0.485,0.456,0.406"),
-    text("std", "pixels are divided by this, after the mean (1)", "0.229,0.224,0.225"),
-    real("pixel_max", "value of a pixel of 255 before mean and std (1)", "X", default=1.0),
+    text("mean", "subtracted from pixels, one number or one per channel (0)", "0.485,0.456,0.406",
+        of_samples=True),
+    text("std", "pixels are divided by this, after the mean (1)", "0.229,0.224,0.225",
+        of_samples=True),
+    real("pixel_max", "value of a pixel of 255 before mean and std (1)", "X", default=1.0,
+        of_samples=True),
     text("layout", "axis order of the input (default: channels are where its shape has 1 or 3)", "",
-        choices=LAYOUTS),
+        choices=LAYOUTS, of_samples=True),
 )
 INPUTS = list_("inputs", "input data; give it once per input, in order", "F.npy",
     parse=read_arrays)
@@ -196,7 +207,6 @@ DEVICE = (
         "use the passes of the vendor's profiler (a warm-up and three) instead of fewer", **OWN),
     flag("vendor_figures", "print the report in the vendor's layout, with its averages",
         python=False, **OWN),
-    SINGLE,
     result_file("log",
         "save every counter of every inference (npu_profiler.log), for --connect log:FILE",
         const="npu_profiler.log", **OWN),

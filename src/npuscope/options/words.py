@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from npuscope.errors import UsageError
+from npuscope.options.kinds import Option, OptionKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,3 +65,42 @@ def read_arrays(files: Iterable[str]) -> list[np.ndarray]:
     from npuscope.bounded_file import read_array
 
     return [read_array(file) for file in files]
+
+
+# --- The way back: values of keywords as words ---
+
+
+def option_words(rows: Iterable[Option], values: Mapping[str, Any]) -> list[str]:
+    """What was given, as a command line has it; without what is left at its default."""
+    words: list[str] = []
+    for row in rows:
+        value = values.get(row.name)
+        if row.shell and row.is_given(value):
+            words += _words(row, value)
+    return words
+
+
+def _words(row: Option, value: Any) -> list[str]:
+    if row.kind is OptionKind.SWITCH:
+        return [row.long if value else row.long.replace("--", "--no-", 1)]
+    if row.kind is OptionKind.FLAG:
+        return [row.long] if value else []
+    if isinstance(value, Mapping):
+        return [word for key, one in value.items() for word in (row.long, f"{key}={_listed(one)}")]
+    if row.kind is OptionKind.LIST:
+        return [word for one in value for word in (row.long, str(one))]
+    return [row.long, f"{value:g}" if isinstance(value, float) else str(value)]
+
+
+def _listed(value: object) -> str:
+    """Shapes are written 1,224,224,3; lists of a machine as TOML has them."""
+    if isinstance(value, tuple) and all(isinstance(size, int) for size in value):
+        return ",".join(map(str, value))
+    return spelt(value)
+
+
+def spelt(value: object) -> str:
+    """As --set takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(list(value)) if isinstance(value, tuple) else str(value)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from npuscope.errors import UsageError
 from npuscope.profiling.agreement import LayerAgreement
 from npuscope.profiling.validate import Validation
 from npuscope.shown import ShownRecord, counted
 
 _BROKEN = "differs by more than rounding"
+_FAR = "none broken: a few elements differ by more than rounding"
 _INEXACT = "none broken: elements differ only by the NPU's rounding"
 
 
@@ -37,10 +39,18 @@ class Bisection(ShownRecord, frozen=True):
 
 
 def bisect(validation: Validation) -> Bisection:
-    """From what was compared layer by layer, in the order of execution."""
+    """From what was compared layer by layer, in the order of execution. Refused where no layer
+    was, though some run on the NPU: that would look as if none differed."""
     layers = validation.layers
+    if not layers and validation.not_compared:
+        raise UsageError(
+            "; ".join(validation.notes) or "the layers of this build cannot be compared",
+            where="SOURCE",
+            hint="npuscope validate compares the outputs",
+        )
     broken = validation.broken
     differing = [layer for layer in layers if layer.exact_share < 1]
-    first = next(iter(broken or differing), None)
-    rule = "" if first is None else _BROKEN if broken else _INEXACT
+    far = [layer for layer in differing if layer.near_share < 1]
+    first = next(iter(broken or far or differing), None)
+    rule = "" if first is None else _BROKEN if broken else _FAR if far else _INEXACT
     return Bisection(first, rule, validation.passed, len(differing), len(layers), validation.seeds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +16,7 @@ from npuscope.ops.table import total_macs
 from npuscope.ops.unknown import unknown_weights
 from npuscope.profiling.model import Fit, MemoryUse, ModelInfo, PoolUse, TensorInfo
 from npuscope.profiling.network_size import network_size
+from npuscope.profiling.ranges import ranges
 from npuscope.program.calls import unknown_ops
 from npuscope.program.model import Buffer, Epoch, Pool, Program
 from npuscope.program.network_c.writer_buffers import memory_shape
@@ -45,27 +46,24 @@ def memory_use(program: Program, machine: Machine) -> MemoryUse:
     )
 
 
-# Sizes that vendors publish, less and more than ours: 83 of 100 networks of 4.0 are as near as
-# this, in each row. Internal RAM is exact in two of three; beside external RAM one buffer
-# elsewhere changes much, and mostly it is more (benchmarks/accuracy.py --intervals).
-SIZE_ERRORS = {
-    "internal RAM": (0.07, 0.07),
-    "internal RAM beside external RAM": (0.15, 0.50),
-    "weights": (0.01, 0.01),
-}
 _OWN_COMPILER = "open"
+
+
+def size_kind(memory: MemoryUse) -> str:
+    """Which sizes of published networks those of this one are like (profiling/ranges.json)."""
+    return "internal RAM beside external RAM" if memory.external_ram_bytes else "internal RAM"
 
 
 def _size_error(memory: MemoryUse, machine: Machine) -> str:
     if machine.generation.name == _OWN_COMPILER:
         return ""
-    beside = " beside external RAM" if memory.external_ram_bytes else ""
-    internal = _sides(*SIZE_ERRORS[f"internal RAM{beside}"])
-    return f"internal RAM {internal}, weights {_sides(*SIZE_ERRORS['weights'])}"
-
-
-def _sides(less: float, more: float) -> str:
-    return f"±{less:.0%}" if less == more else f"-{less:.0%} to +{more:.0%}"
+    rows = (("internal RAM", size_kind(memory)), ("weights", "weights"))
+    texts = []
+    for name, kind in rows:
+        known = ranges().sizes[kind]
+        held = f"held for {known.held.held} of {known.held.rows} published sizes"
+        texts.append(f"{name} -{known.less:.1%} to +{known.more:.1%}, {held}")
+    return "; ".join(texts)
 
 
 def _activations(program: Program) -> list[Buffer]:
@@ -121,7 +119,22 @@ def fit(program: Program, machine: Machine) -> Fit:
     inner = [m for m in machine.pools if m.name not in outside]
     with_flash = not spills or _fits(program, machine, inner)
     reason = "" if on_chip else _shortage(program, chip)
-    return Fit(on_chip, with_flash, True, reason)
+    return Fit(on_chip, with_flash, True, reason, "" if spills else _unsure(program, machine))
+
+
+def _unsure(program: Program, machine: Machine) -> str:
+    """Why the vendor's compiler may need external RAM where we do not."""
+    if machine.generation.name == _OWN_COMPILER:
+        return ""
+    memory = memory_use(program, machine)
+    most = round(memory.internal_ram_bytes * (1 + ranges().sizes[size_kind(memory)].more))
+    room = sum(m.size_bytes for m in machine.pools if m.writable and not m.cacheable)
+    if most <= room:
+        return ""
+    return (
+        f"internal RAM: {memory.internal_ram_bytes:,} bytes are predicted, but it may be up to "
+        f"{most:,} of {room:,}; then the rest would be in external RAM"
+    )
 
 
 def _needs(program: Program) -> tuple[int, int]:
@@ -182,17 +195,20 @@ class ProgramFacts(Struct, frozen=True):
     units: tuple[dict[str, int], ...]  # by epoch
     unknown_ops: tuple[str, ...] = ()
     described: frozenset[int] = frozenset()  # epochs without registers whose streams are stated
+    floats: frozenset[int] = frozenset()  # epochs whose call reads or writes floats
 
 
 def program_facts(program: Program, machine: Machine, graph: Graph | None) -> ProgramFacts:
     epochs = program.executed
     memory = memory_use(program, machine)
+    found = fit(program, machine)
     return ProgramFacts(
         program_hash(program),
         model_info(program, graph),
         # A program without its graph was built: its sizes are what they are.
         memory if graph is None else replace(memory, known_error=_size_error(memory, machine)),
-        fit(program, machine),
+        # A program without its graph was built: where its buffers are is no prediction.
+        found if graph is not None else replace(found, unsure=""),
         program.tally | {"blobs": len({e.blob for e in program.epochs if e.blob is not None})},
         program.notes,
         epochs,
@@ -200,7 +216,16 @@ def program_facts(program: Program, machine: Machine, graph: Graph | None) -> Pr
         tuple(program.unit_counts(epoch) for epoch in epochs),
         unknown_ops(program),
         frozenset(row.epoch for row in program.stated_units if row.is_whole),
+        frozenset(_float_calls(program)),
     )
+
+
+def _float_calls(program: Program) -> Iterator[int]:
+    buffers = program.buffer_map()
+    for epoch in program.executed:
+        names = (*epoch.call.inputs, *epoch.call.outputs) if epoch.call else ()
+        if any(name in buffers and buffers[name].is_float for name in names):
+            yield epoch.number
 
 
 def program_hash(program: Program) -> str:

@@ -80,6 +80,9 @@ def parse_addresses(text: str) -> tuple[int, int]:
     return addresses[0], addresses[1]
 
 
+_BUILD_FILES = ("network.c", "program.json")
+
+
 def place(source: Path, modes: set[str], addresses: tuple[int, int]) -> Placed:
     image, params = open_image(source)
     mode = (Mode.XIP if "xip" in modes else Mode.COPY) | Mode.CLEAR
@@ -96,6 +99,18 @@ def open_image(source: Path) -> tuple[bytes, bytes | None]:
     # Beside a whole image the file is an older one.
     is_split = len(image) >= Header.BYTES and not Header.unpack(image).params_offset
     return image, _bytes(beside) if is_split and beside.is_file() else None
+
+
+def image_in(source: Path) -> Path:
+    """The image of a folder that `package` wrote; a build and an image stand for themselves."""
+    if not source.is_dir() or any((source / name).is_file() for name in _BUILD_FILES):
+        return source
+    images = sorted(path for path in source.glob("*_rel.bin") if path.is_file())
+    if len(images) > 1:
+        names = ", ".join(safe_terminal(path.name) for path in images)
+        hint = f"name one of them: {names}"
+        raise FileError(f"holds {len(images)} images", where=safe_terminal(str(source)), hint=hint)
+    return images[0] if images else source
 
 
 def parameters_beside(source: Path) -> Path:

@@ -157,6 +157,7 @@ class Fit(Struct, frozen=True):
     with_flash: bool
     with_external_ram: bool
     reason: str
+    unsure: str = ""  # why it may need more than that
 
 
 class DevicePart(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 from msgspec import Struct
@@ -32,6 +33,13 @@ from npuscope.program.generate_report.lines import (
     whole,
 )
 from npuscope.program.generate_report.reader import GENERATE_RULES
+
+_EVENT = re.compile(r"(?:^|\s)s:(?:node|config):[a-z]", re.MULTILINE)
+EPOCH_TITLE = re.compile(r"EpochBlock_\d{1,9} \(c_idx=")
+
+
+def is_profiler_log(text: str) -> bool:
+    return bool(_EVENT.search(text) or EPOCH_TITLE.search(text))
 
 
 class EpochText(Struct, frozen=True):

@@ -204,6 +204,7 @@ _TENSOR = re.compile(
 
 _INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 _TYPES = (*_INTEGERS, "float16", "float32", "float64", "bool")
+_SHORT = {"f": "float", "i": "int", "s": "int", "u": "uint"}  # as reports abbreviate them
 _MOST_AXES, _MOST_ELEMENTS = 16, 1 << 32
 
 
@@ -383,11 +384,12 @@ def _text(line: KeyValue) -> str:
 
 def _tensor(hit: re.Match[str]) -> TensorDesc:
     shape = tuple(int(dim) for dim in hit[4].split(",") if dim)
-    if hit[3] not in _TYPES or len(shape) > _MOST_AXES or prod(shape) > _MOST_ELEMENTS:
+    kind = re.sub(r"^([fisu])(\d+)$", lambda part: _SHORT[part[1]] + part[2], hit[3])
+    if kind not in _TYPES or len(shape) > _MOST_AXES or prod(shape) > _MOST_ELEMENTS:
         sizes = ",".join(map(str, shape))
         raise FileError(
-            f"'{safe_terminal(hit[2])}' is {hit[3]}[{sizes}], which no tensor can be",
+            f"tensor '{safe_terminal(hit[2])}' has an impossible type or size: {hit[3]}[{sizes}]",
             hint=f"element types: {', '.join(_TYPES)}",
         )
     values = (number(hit[5] or "") or 0.0, int(hit[6] or 0))
-    return TensorDesc(hit[2], shape, hit[3], *values, memory=hit[7] or "")
+    return TensorDesc(hit[2], shape, kind, *values, memory=hit[7] or "")

@@ -18,6 +18,7 @@ from npuscope.profiling.interval import (
     contents,
     doubts,
     error_text,
+    other_export,
     remarks,
     sides,
 )
@@ -119,8 +120,9 @@ def _judged(
     # A verdict of "fits" says nothing of use for what the NPU has no part in.
     works = any(epoch.kind is EpochKind.HW for epoch in facts.epochs)
     idle = () if works else ("the NPU computes nothing of this network",)
-    notes = (*doubtful, *facts.notes, *idle, *remarks(made_of, machine))
-    error = error_text(total_ms, low, high) if total_ms else ""
+    known = other_export(facts, machine)
+    notes = (*doubtful, *facts.notes, *idle, *known, *remarks(made_of, machine))
+    error = error_text(total_ms, low, high, made_of) if total_ms else ""
     return (low, None if facts.unknown_ops else high), notes, error
 
 

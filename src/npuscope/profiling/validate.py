@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 import numpy as np
 from msgspec.structs import asdict
 
+from npuscope.errors import FileError, TargetError
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
 from npuscope.ops.run import check_work, trace
@@ -71,6 +72,11 @@ class Validation(ShownRecord, frozen=True):
     layers_compared: int = 0
     layers_total: int = 0
     not_compared: tuple[str, ...] = ()  # epochs without a tensor of the network to compare with
+    contradictions: tuple[str, ...] = ()  # of the files of a build: what a board gets is not one
+    # Epochs whose 16-bit sums saturate, with the share of them, on the reference's inputs or on
+    # what the program makes itself: the largest first.
+    saturating: tuple[tuple[str, float], ...] = ()
+    saturation_explains: bool = False  # the same network in wider sums agrees
 
     @property
     def broken(self) -> tuple[LayerAgreement, ...]:
@@ -94,7 +100,17 @@ class Validation(ShownRecord, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The verdict with what it stands on, outputs first."""
+        """The verdict with what it stands on: files that contradict each other, then outputs."""
+        if self.contradictions:
+            first, *others = self.contradictions
+            more = f" (and {counted(len(others), 'other place')})" if others else ""
+            rest = "; its files cannot be executed"
+            if self.outputs:
+                worst = max(output.max_lsb for output in self.outputs)
+                rest = f"; what would be flashed is up to {worst:g} LSB off"
+            return (
+                f"{self.verdict}: the files of the build contradict each other: {first}{more}{rest}"
+            )
         worst = max((output.max_lsb for output in self.outputs), default=0)
         if self.verdict is Verdict.UNJUDGED:
             few = f"{self.layers_compared} of {counted(self.layers_total, 'layer')}"
@@ -103,7 +119,15 @@ class Validation(ShownRecord, frozen=True):
         if self.layers_total:
             coverage = Coverage(self.layers_compared, self.layers_total)
             layers = f"{coverage}, {len(self.layers) - len(self.broken)} agree"
-        if self.far:
+        if self.saturation_explains:
+            name, share = self.saturating[0]
+            off = max(self.outputs, key=lambda output: output.rms_lsb)
+            outputs = (
+                f"sums of 16 bits saturate in {name} ({share:.0%} of them on these inputs), on real "
+                f"boards too: output '{off.name}' is {significant(off.rms_lsb, 2)} LSB off (root "
+                f"mean square), {self.answer}; in wider sums the network agrees"
+            )
+        elif self.far:
             off = max(self.far, key=lambda output: output.rms_lsb)
             outputs = (
                 f"output '{off.name}' is {significant(off.rms_lsb, 2)} LSB off "
@@ -143,6 +167,30 @@ def validate(
     samples = list(samples_of(graph, inputs, seeds))
     # Own programs keep the network's names; those of other compilers have to be matched.
     own = program.source == "npuscope"
+    try:
+        return _compared(program, graph, samples, own, model)
+    except (TargetError, FileError):
+        if not program.contradictions:
+            raise
+        # They say it all: what contradicts itself need not be executable.
+        return Validation(
+            (),
+            (),
+            0.0,
+            None,
+            0.0,
+            Reference(None),
+            0,
+            False,
+            program.notes,
+            Verdict.WRONG,
+            contradictions=program.contradictions,
+        )
+
+
+def _compared(
+    program: Program, graph: Graph, samples: list[dict[str, Array]], own: bool, model: Path | None
+) -> Validation:
     bridge = OwnBridge(program, graph) if own else foreign_bridge(program, graph, samples[0])
     collected = _Collected(program, graph, bridge)
     finished = run_all(collected, samples, _Collected.add)
@@ -187,10 +235,12 @@ class _Collected(OutputTallies):
         self.begun = _begun_by_units(program) if self.is_own else set()
         self.inside: dict[str, float] = {}
         self.saturated: list[float] = []
+        self.saturating: dict[int, float] = {}  # by epoch
 
     def snapshot(self) -> Self:
         clone = super().snapshot()
         clone.saturated, clone.layers = list(self.saturated), deepcopy(self.layers)
+        clone.saturating = dict(self.saturating)
         return clone
 
     def add(self, sample: Values) -> None:
@@ -211,6 +261,7 @@ class _Collected(OutputTallies):
         steps = self._check_layers(sample, expected)
         self.add_outputs(sample, self.bridge.outputs(run.outputs), expected, choices, steps)
         self.saturated.append(max(run.saturated_share.values(), default=0.0))
+        self._saturates(run.saturated_share)
 
     def _check_layers(self, sample: Values, expected: dict[str, Array]) -> dict[str, Array]:
         """Every epoch gets the reference's tensors; what it makes of them is compared.
@@ -260,8 +311,14 @@ class _Collected(OutputTallies):
                 # Whoever reads these bytes under another name starts from the reference too.
                 memory.write(name, integers[name])
 
-        execute(self.program, self.bridge.inputs(sample), observe=compare, force=forced)
+        run = execute(self.program, self.bridge.inputs(sample), observe=compare, force=forced)
+        self._saturates(run.saturated_share)
         return steps
+
+    def _saturates(self, shares: Mapping[int, float]) -> None:
+        for number, share in shares.items():
+            if share:
+                self.saturating[number] = max(share, self.saturating.get(number, 0.0))
 
     def _steps_inside(self, epoch: Epoch, tensor: str) -> float:
         """LSB that a result moves by one step of what the epoch computes on the way to it: past
@@ -297,6 +354,8 @@ class _Collected(OutputTallies):
         total = [e for e in self.program.executed if self._is_counted(e, compared)]
         coverage = Coverage(len(layers), len(total))
         verdict = judge(outputs, layers, coverage)
+        if self.program.contradictions:
+            verdict = Verdict.WRONG
         return Validation(
             outputs=outputs,
             layers=layers,
@@ -311,6 +370,11 @@ class _Collected(OutputTallies):
             layers_compared=coverage.compared,
             layers_total=coverage.total,
             not_compared=tuple(e.name for e in total if e.number not in self.layers),
+            contradictions=self.program.contradictions,
+            saturating=tuple(
+                (epochs[number].name, share)
+                for number, share in sorted(self.saturating.items(), key=lambda row: -row[1])
+            ),
         )
 
     def _is_layer(self, epoch: Epoch) -> bool:

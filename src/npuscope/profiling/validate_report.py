@@ -32,6 +32,10 @@ _TENSOR_ID = re.compile(r"[IO]\.\d{1,6}$", re.ASCII)
 _MOST_CYCLES = 8  # pre, core, post; some firmwares add the total and the NPU's own
 
 
+def is_validate_report(text: str) -> bool:
+    return "Profiling results v" in text or "Cross accuracy report #" in text
+
+
 class NodeLine(Struct, frozen=True):
     """A row of the time table: one block of epochs on the NPU or one kernel on the CPU."""
 

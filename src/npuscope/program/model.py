@@ -247,6 +247,8 @@ class Program(ShownRecord, Apart, frozen=True):
     stated_units: tuple[StatedUnits, ...] = ()  # of epochs whose `groups` is None
     macs: int = 0  # of the network it was compiled from, with `params`; 0 where no source has them
     params: int = 0
+    # Where the files that it was read from do not agree: no board does what all of them say.
+    contradictions: tuple[str, ...] = ()
 
     def pool(self, name: str) -> Pool:
         return next(pool for pool in self.pools if pool.name == name)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from npuscope.bounded_file import BLOBS, read_head, read_text
-from npuscope.errors import FileError
+from npuscope.errors import FileError, UsageError
 from npuscope.program.c_info.document import read_c_info
 from npuscope.program.c_info.names import with_origins
 from npuscope.program.c_info.to_program import program_from_c_info
@@ -52,12 +52,14 @@ def _read(path: Path, weights: tuple[str, ...]) -> Program:
         raise FileError("no such file", where=str(path), hint=_HINT)
     if path.is_dir():
         return _from_folder(path, weights)
+    if weights and path.suffix.lower() in (".json", ".csv"):
+        raise _without_addresses(path)
     if is_c_source(path):
         runtime = runtime_file(read_head(path, _HEAD_BYTES).decode("utf-8", "replace"))
         if runtime:
             what = f"is {safe_terminal(runtime)} of the NPU's runtime and holds no network"
             raise FileError(what, where=str(path), hint=_HINT)
-        return _from_c(path, _files(path.parent), weights)
+        return read_source(path, files_of(path.parent), weights)
     if path.suffix.lower() == ".json":
         schema = _own_schema(path)
         if path.name == _PROGRAM_FILE or schema == SCHEMA:
@@ -68,7 +70,7 @@ def _read(path: Path, weights: tuple[str, ...]) -> Program:
                 where=str(path),
                 hint="compare and gate take results, and profile shows one that it saved",
             )
-        return _with_quant(_from_report(path), _files(path.parent))
+        return _with_quant(_from_report(path), files_of(path.parent))
     if is_network_csv(path):
         return program_from_network_csv(path)
     raise FileError("is neither a model nor a compiled program", where=str(path), hint=_HINT)
@@ -82,26 +84,36 @@ def _own_schema(path: Path) -> str:
 
 def _from_folder(folder: Path, weights: tuple[str, ...]) -> Program:
     """The most complete file wins: our own program, then network.c, then c_info.json."""
-    if (folder / _PROGRAM_FILE).is_file():
+    if (folder / _PROGRAM_FILE).is_file() and not weights:
         return load(folder)
-    files = _files(folder)
+    files = files_of(folder)
     sources = [f for f in files if f.suffix == ".c" and is_network_c(f)]
     if sources:
         # The first of the networks in a folder; the others are named.
         first, *others = sorted(sources, key=lambda f: (f.name != "network.c", f.name))
-        program = _from_c(first, files, weights)
+        program = read_source(first, files, weights)
         if not others:
             return program
         names = safe_terminal(", ".join(other.name for other in others))
         note = f"this is {safe_terminal(first.name)}; the folder also holds the network of {names}"
         return replace(program, notes=(*program.notes, note))
     reports = [f for f in files if f.name.endswith("c_info.json")]
+    if weights:
+        raise _without_addresses(folder)
     if reports:
         return _with_quant(_from_report(reports[0]), files)
     raise FileError("holds no compiled network", where=str(folder), hint=_HINT)
 
 
-def _files(folder: Path) -> list[Path]:
+def _without_addresses(path: Path) -> UsageError:
+    return UsageError(
+        f"only a network.c says where weights lie, and {safe_terminal(path.name)} is none",
+        where="--weights",
+        hint="give the network.c",
+    )
+
+
+def files_of(folder: Path) -> list[Path]:
     """Files of the folder itself, in order; a folder with very many files is refused."""
     files = sorted(f for f in folder.iterdir() if f.is_file())
     if len(files) > _MOST_FILES:
@@ -109,7 +121,8 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def _from_c(path: Path, files: list[Path], weights: tuple[str, ...]) -> Program:
+def read_source(path: Path, files: list[Path], weights: tuple[str, ...]) -> Program:
+    """The network of a network.c, with what lies beside it."""
     reports = _reports(path, files)
     report = _from_report(reports[0]) if reports else None
     network = _read_with_images(path, files, report, weights)
@@ -137,6 +150,12 @@ def _from_c(path: Path, files: list[Path], weights: tuple[str, ...]) -> Program:
         for epoch in program.epochs
     )
     return _with_quant(_with_use(replace(program, epochs=epochs)), files)
+
+
+def has_c_info(path: Path) -> bool:
+    """Whether the description that the compiler writes lies beside a network.c, or in a folder."""
+    folder, stem = (path, "network") if path.is_dir() else (path.parent, path.stem)
+    return bool(_reports(folder / f"{stem}.c", files_of(folder)))
 
 
 def _reports(path: Path, files: list[Path]) -> list[Path]:

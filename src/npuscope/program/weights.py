@@ -100,6 +100,20 @@ class WeightSearch(Struct, frozen=True):
         parts = (_unpacked(file, pool) for file in packed)
         return next((image for image in parts if image and len(image) >= size), b"")
 
+    def holding(self, pool: Pool) -> Iterator[tuple[Path, bytes | FileError]]:
+        """All files under the names of builds that hold an image of the pool, or are damaged."""
+        ends = tuple(f".{pool.file_name}{suffix}" for suffix in _PLAIN)
+        for file in self.files:
+            if pool.file_name and file.name.endswith(ends) and _is_image(file):
+                yield file, read_bytes(file, POOL_IMAGE)
+            elif _may_hold(file, pool):
+                try:
+                    image = pool_image(file, pool.file_name, pool.address, pool.size_bytes)
+                except FileError as error:
+                    yield file, error
+                else:
+                    yield from [(file, image)] if image else []
+
     def _fitting(self, pool: Pool, size: int) -> Path | None:
         """A file that ends with the last parameter: to the byte under any name beside the source
         or among the images to be flashed, maybe padded under the compiler's own name above it. Of

@@ -9,16 +9,15 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
-from npuscope.advice.explain import explain
 from npuscope.building import Build, Options, build
 from npuscope.edits import EditRequest, NotFitting, apply_edit, open_document
 from npuscope.edits.border import convertible
 from npuscope.edits.four_bits import may_be_four_bits, to_four_bits
 from npuscope.errors import ModelError, NpuscopeError
+from npuscope.families.registry import family_of
 from npuscope.files.load import read_model
 from npuscope.graph.model import DType, Graph, Tensor
 from npuscope.profiling.model import Profile
-from npuscope.profiling.run import estimate
 from npuscope.quantizing.choices import Part
 from npuscope.quantizing.outputs import OutputLoss, output_loss
 from npuscope.quantizing.plan import RangePlan
@@ -58,6 +57,7 @@ class QuantizingBench:
         max_drop: float = 0.0,
     ) -> None:
         self.path = path
+        self.family = family_of(options.get("machine"))
         self.work = work
         self.samples = samples
         self.options = options
@@ -127,9 +127,13 @@ class QuantizingBench:
     # time
 
     def timed(self, data: bytes) -> tuple[Build, Profile]:
-        result = build(read_model(self.path, data), self._without_border())
-        result = replace(result, program=replace(result.program, model_file=self.path.name))
-        return result, estimate(result.program, result.machine, result.graph)
+        graph = read_model(self.path, data)
+        if self.family.house_machines:
+            result = build(graph, self._without_border())
+            result = replace(result, program=replace(result.program, model_file=self.path.name))
+        else:
+            result = self.family.compile(graph, self._without_border())
+        return result, self.family.time(result)
 
     def _without_border(self) -> Options:
         """The types at the border are those of the file."""
@@ -139,15 +143,15 @@ class QuantizingBench:
         """The float network as if it were int8; None where it cannot be compiled."""
         try:
             graph = read_model(self.path, self.work.float_bytes())
-            result = build(graph, {**self._without_border(), "as_int8": True})
+            options = {**self._without_border(), "as_int8": True}
+            return self.family.time(self.family.compile(graph, options))
         except NpuscopeError:
             return None
-        return estimate(result.program, result.machine, result.graph)
 
     def zero_point_gains(self, trial: Trial) -> dict[str, float]:
         """Milliseconds by layer, as the rules find them."""
         gains: dict[str, float] = {}
-        for finding in explain(*self.timed(self.bordered(trial.data)), ()).findings:
+        for finding in self.family.advise(*self.timed(self.bordered(trial.data))).findings:
             fixes = [fix for fix in finding.fixes if fix.id == "zero-point"]
             for op in finding.ops if fixes else ():
                 name = op.partition(":")[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from npuscope.bounded_file import OWN, read_bytes
-from npuscope.building import Build, art_profile, optimization_level
+from npuscope.building import Build, art_profile, scheduled
 from npuscope.errors import UsageError
 from npuscope.graph.model import Graph
 from npuscope.loadable.build_network import firmware_folder
@@ -37,7 +37,7 @@ from npuscope.whole_file import as_file_error, together, write_files
 def build_call(network: Build, options: Mapping[str, Any]) -> BuildCall:
     """What was asked for; a profile of the vendor's may name files too."""
     building: Any = options
-    level, profile = optimization_level(building), art_profile(building)
+    level, profile = scheduled(building)["optimization"], art_profile(building)
     stated = (profile.options.csv_file, profile.options.info_file) if profile else ("", "")
     files = (options.get("csv_file"), options.get("output_info_file"))
     csv, info = (str(own or other) for own, other in zip(files, stated, strict=True))

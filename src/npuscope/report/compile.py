@@ -13,10 +13,14 @@ from npuscope.graph.model import Graph, Op
 from npuscope.machine.npu_ops import LAYERS
 from npuscope.program.code_files import NO_C
 from npuscope.program.generate_report.summary import BuildCall, summary_lines
+from npuscope.program.generate_report.usage import pool_usage
+from npuscope.program.generate_report.writer import amount, epoch_lines
 from npuscope.program.model import EpochKind, Program
+from npuscope.report.figures import shorten_end
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
+_MOST_HELD = 60  # characters
 OUTPUT_FOLDER = "st_ai_output"  # of the vendor's tool; where `package` looks
 
 
@@ -64,13 +68,16 @@ def compilation_text(
 ) -> str:
     notes = (*compilation.notes, *unused)
     program = compilation.program
-    counts = ", ".join(f"{number} {kind}" for kind, number in program.tally.items())
-    epochs = counted(sum(program.tally.values()), "epoch")
+    tally = program.tally
+    counts = ", ".join(f"{number} {kind}" for kind, number in tally.items())
+    epochs = counted(sum(tally.values()), "epoch")
+    share = tally[EpochKind.HW.value] / max(1, sum(tally.values()))
     directory = compilation.call.directory if compilation.call else "memory"
-    lines = [f"{epochs} ({counts}) in {safe_terminal(directory)}"]
+    lines = [f"{epochs} ({counts}; {share:.1%} on the NPU) in {safe_terminal(directory)}"]
     lines += [f"note     {safe_terminal(note)}" for note in notes]
     if compilation.graph is not None and verbosity:
         lines += ["", *summary_lines(program, compilation.graph, compilation.call)]
+        lines += ["", *epoch_lines(program, together=verbosity < 2), *_pool_lines(program)]
     if compilation.call is not None and verbosity > 1:
         arguments = compilation.call.compiler_arguments(program)
         lines += ["", f"compiler arguments: {safe_terminal(arguments)}"]
@@ -89,20 +96,43 @@ def compilation_text(
     return "\n".join(lines)
 
 
+def _pool_lines(program: Program) -> list[str]:
+    """What lies in each pool that is used."""
+    used = [pool for pool in pool_usage(program) if pool.holds]
+    if not used:
+        return []
+    wide = max(len(pool.name) for pool in used)
+    rows = [
+        f"  {pool.name:<{wide}}  0x{pool.low:08X}-0x{pool.high:08X} "
+        f"{amount(pool.weights_bytes + pool.activations_bytes)} of {amount(pool.size_bytes)}  "
+        f"{shorten_end(', '.join(pool.holds), _MOST_HELD)}"
+        for pool in used
+    ]
+    return ["", "Pools and what lies in them", *map(safe_terminal, rows)]
+
+
 def _vendor_trail(program: Program, graph: Graph | None) -> list[str]:
     """The same in the words that the vendor's compiler has for it."""
     lines: list[str] = []
-    layers = {} if graph is None else {op.origin: op for op in graph.ops if op.kind in LAYERS}
+    ops = () if graph is None else graph.ops
+    layers = {op.origin: op for op in ops if op.kind in LAYERS}
+    # Numbers of operators and tensors are those of the file.
+    ids = {name: number for number, op in enumerate(ops) for name in op.origin}
+    tensors = {} if graph is None else {name: n for n, name in enumerate(graph.tensors)}
     for epoch in program.executed:
         name = ", ".join(epoch.origin or epoch.operators)
+        number = f" id={ids[epoch.origin[0]]}" if epoch.origin and epoch.origin[0] in ids else ""
+        made = epoch.call.outputs if epoch.call else ()
+        results = [tensors[one] for one in made if one in tensors]
+        output = f"output tensor (id={results[0]}): " if results else ""
         for refused in epoch.trail:
             lines += [
-                f"Lowering {name} with Lowerer HW",
+                f"Lowering {name}{number} with Lowerer HW",
                 f"HW lowering not done for {', '.join(epoch.operators)} node={name} because "
-                f"{refused.reason} [{refused.rule}]",
+                f"{output}{refused.reason} [{refused.rule}]",
                 "Let's try with the next lowerer",
             ]
-        lines.append(f"Lowering {name} with Lowerer {epoch.kind.value}")
+        lines.append(f"Lowering {name}{number} with Lowerer {epoch.kind.value}")
         layer = layers.get(epoch.origin)
         if graph is not None and layer is not None and epoch.kind is EpochKind.SW:
             lines += _tensor_lines(graph, layer, name)

@@ -41,8 +41,10 @@ def demo_json(demo: Demo) -> dict[str, Any]:
     return profile_json(demo.explanation.profile, demo.explanation.findings)
 
 
-def write_demo(folder: Path, program: Program, explanation: Explanation) -> None:
-    save(program, folder / "program")
+def write_demo(folder: Path, program: Program | None, explanation: Explanation) -> None:
+    """The program of another family is None, and written by it."""
+    if program is not None:
+        save(program, folder / "program")
     text = f"{profile_text(explanation.profile, full=True)}\n{explain_text(explanation)}"
     write_whole(folder / "report.txt", text.encode("utf-8", "backslashreplace"))
     result = profile_json(explanation.profile, explanation.findings)

@@ -10,7 +10,10 @@ from npuscope.text import safe_terminal
 
 
 def deploy_text(steps: tuple[DeployedStep, ...], *, source: str, board: str, run: bool) -> str:
-    outcome = "deployed" if run else "nothing was done: `--run` does it"
+    written = [one.written for one in steps if one.written]
+    outcome = "deployed" if run else "nothing was done on the board: `--run` does it"
+    if written:
+        outcome = f"{' and '.join(written)} written, {outcome}"
     lines = [f"{safe_terminal(source)} on {board}: {len(steps)} steps, {outcome}"]
     for number, one in enumerate(steps, 1):
         lines.append(f"{number:>3}. {safe_terminal(one.step.what)}")
@@ -26,5 +29,6 @@ def deploy_json(steps: tuple[DeployedStep, ...], *, board: str, run: bool) -> di
         "schema": "npuscope/deploy/1",
         "board": board,
         "ran": run,
+        "written": [one.written for one in steps if one.written],
         "steps": [{"what": one.step.what, "command": list(one.step.command)} for one in steps],
     }

@@ -210,7 +210,7 @@ def _fit_lines(fit: Fit) -> list[str]:
         ("with external RAM", fit.with_external_ram),
     )
     lines = ["Fit", *(f"  {name:<18} {'yes' if fits else 'no'}" for name, fits in rows)]
-    return [*lines, f"  {safe_terminal(fit.reason)}"] if fit.reason else lines
+    return [*lines, *(f"  {safe_terminal(text)}" for text in (fit.reason, fit.unsure) if text)]
 
 
 def _slowest_lines(profile: Profile, every: bool) -> list[str]:

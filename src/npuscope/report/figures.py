@@ -290,15 +290,17 @@ def verdict(profile: Profile) -> str:
         return safe_terminal(profile.fit_words)
     if fit == UNKNOWN_FIT:
         return "runs on the device"
+    # The first word decides a purchase: where the range of the RAM crosses the limit, it says so.
+    fits = "fits, probably" if fit.unsure else "fits"
     if fit.on_chip:
         # A memory that holds weights alone is flash, or takes its place.
         used = profile.memory.pools
         names = [pool.name for pool in used if pool.weights_bytes and not pool.activations_bytes]
         if names:
-            return f"fits; weights in {safe_terminal(', '.join(names))} (all could fit on chip)"
+            return f"{fits}; weights in {safe_terminal(', '.join(names))} (all could fit on chip)"
         return "fits on chip, weights included"
     if fit.with_flash:
-        return "fits; weights in flash"
+        return f"{fits}; weights in flash"
     return "fits with external RAM" if fit.with_external_ram else "does not fit"
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count as count_from
 
+from npuscope.errors import UsageError
+from npuscope.families.registry import family_of
 from npuscope.profiling.model import EpochProfile, Profile
 from npuscope.program.model import EpochKind
 from npuscope.report.device_values import said_values, session_values
@@ -252,7 +255,13 @@ def profile_text(
     """The report; `full` prints every field of every epoch, `epochs` picks some by number."""
     epochs_shown = select(profile, epochs)
     if profile.family:  # parts without registers and counters
-        return "\n".join([*_runtime(profile), "", *_part_lines(profile, epochs_shown)]) + "\n"
+        lines = [*_runtime(profile), "", *_part_lines(profile, epochs_shown)]
+        if full:
+            family = family_of(profile.machine.name)
+            for part in epochs_shown:
+                lines += ["", f"Part {part.index}: {safe_terminal(part.name)}"]
+                lines += family.part_lines(profile, part)
+        return "\n".join(lines) + "\n"
     lines = [*_runtime(profile), "", "Per epoch"]
     if full:
         lines += [line for epoch in epochs_shown for line in epoch_lines(profile, epoch)]
@@ -289,9 +298,19 @@ def _part_lines(profile: Profile, parts: tuple[EpochProfile, ...]) -> list[str]:
 
 
 def select(profile: Profile, numbers: frozenset[int] | None) -> tuple[EpochProfile, ...]:
-    """Epochs that cover one of the numbers; all of them without numbers."""
+    """Epochs that cover one of the numbers; all of them without numbers. Numbers in a row of
+    which the run has none are refused."""
     if numbers is None:
         return profile.epochs
+    there = {n for epoch in profile.epochs for n in range(epoch.first, epoch.last + 1)}
+    for first in sorted(number for number in numbers if number - 1 not in numbers):
+        last = next(number for number in count_from(first) if number + 1 not in numbers)
+        if there.isdisjoint(range(first, last + 1)):
+            known = f"{min(there)} to {max(there)}" if there else "none"
+            asked = str(first) if first == last else f"{first} to {last}"
+            raise UsageError(
+                f"this run has no epoch {asked}", where="--epochs", hint=f"its epochs: {known}"
+            )
     return tuple(
         epoch
         for epoch in profile.epochs

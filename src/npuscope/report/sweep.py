@@ -17,6 +17,7 @@ from npuscope.advice.sweep.drive import Sweep
 from npuscope.advice.sweep.runs import configuration_name
 from npuscope.advice.sweep.summary import ModelSummary, Summary, short_names
 from npuscope.errors import UsageError
+from npuscope.profiling.ranges import coverage_of_all
 from npuscope.report.figures import DASH, ms, shorten, shorten_end, size
 from npuscope.report.row_columns import row_cells
 from npuscope.shown import counted
@@ -202,7 +203,7 @@ def report_text(summary: Summary, store: str) -> str:
     lines = [
         answer(summary),
         f"store    {safe_terminal(store)}",
-        "times    predicted, each with the range expected to hold for 83 % of new networks",
+        f"times    predicted, each with its range; {coverage_of_all()}",
         "",
         *_best_lines(summary.models, names),
         "",

@@ -30,6 +30,8 @@ def validation_json(validation: Validation) -> dict[str, Any]:
 def validation_text(validation: Validation) -> str:
     head = f"{'output':<24} {'exact':>8} {'<=1 LSB':>8} {'max LSB':>8} {'rms LSB':>8}"
     lines = [safe_terminal(validation.sentence)]
+    more = validation.contradictions[1:_SHOWN]
+    lines += [f"also: {safe_terminal(place)}" for place in more]
     lines += [f"note: {safe_terminal(note)}" for note in validation.notes]
     lines.append(f"rule: {RULE}")
     lines.append(f"{head} {'rounding':>8} {'cosine':>9}")

@@ -28,16 +28,26 @@ _EPOCH_SPEED = "{:.1f} GOPS (core only: {:.1f})"
 _MODEL_SPEED = "{:.1f} GOPS / including SW epochs (core only = {:.1f})"
 
 
-def vendor_report_text(report: VendorReport, measured: Measurement | None = None) -> str:
-    """What the device said, blocks by epoch, then the whole model, in the vendor's layout."""
+def vendor_report_text(
+    report: VendorReport,
+    measured: Measurement | None = None,
+    numbers: frozenset[int] | None = None,
+) -> str:
+    """What the device said, blocks by epoch (those that cover one of the numbers), then the whole
+    model, in the vendor's layout."""
     lines = _initial_part(measured) if measured else []
-    lines += [line for epoch in report.epochs for line in (*_block(epoch, report), "")]
+    shown = [e for e in report.epochs if numbers is None or _covers(e, numbers)]
+    lines += [line for epoch in shown for line in (*_block(epoch, report), "")]
     lines += ["", *_title("Summary"), ""]
     if report.printed is not None:
         lines += _printed_total(report.printed)
     else:
         lines += [*_compiler_total(report), *_measured_total(report), "", *_memory_total(report)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _covers(epoch: VendorEpoch, numbers: frozenset[int]) -> bool:
+    return any(epoch.first <= number <= epoch.last for number in numbers)
 
 
 _INITIAL_RULER = "-" * 108

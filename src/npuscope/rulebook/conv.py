@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 from typing import cast
 
 from npuscope.geometry.pieces import ALWAYS_TOGETHER, extent, piece_count
@@ -15,7 +14,7 @@ from npuscope.ops.layers import ConvAttrs, TransposeConvAttrs, is_depthwise
 from npuscope.rulebook import fixes
 from npuscope.rulebook.counts import dense_layer
 from npuscope.rulebook.finding import Confidence, Hit, Severity
-from npuscope.rulebook.queries import convolutions, hit, of_kind
+from npuscope.rulebook.queries import convolutions, hit, is_dense, of_kind
 from npuscope.rulebook.registry import Refusal, foretells, lint, refusal, refuse
 from npuscope.structs import replace
 
@@ -181,22 +180,19 @@ def moves_pixels(graph: Graph, op: Op, machine: Machine) -> bool:
     ops=("Conv2D", "FullyConnected"),
     confidence=Confidence.VERIFIED,
     cause="Input channels are summed in equal parts, one accumulation pass each. A prime count has "
-    "parts of one channel only; of 257 that is more passes than the registers count, and with one "
-    "output position this compiler does not cut the layer: the CPU computes it. The vendor's log "
-    "calls it 'scale-offset format'.",
+    "parts of one channel only; of 257 that is more passes than the registers count, and the "
+    "vendor's compilers do not cut the layer: the CPU computes it. The log calls it 'scale-offset "
+    "format'. Seen for 1x1 kernels and dense layers of 2.1 and 2.2; at 3.0 and 4.0 the size of the "
+    "weights shows it.",
     fixes=(fixes.PAD_CHANNELS, fixes.SPLIT_INPUTS, fixes.CHANGE_INPUTS),
     since="2.0",
-    until="2.2",
+    until="4.0",
     turn=_SHAPE_FIRST,
 )
 def passes_fit_the_registers(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """The input channels have no equal parts that give few enough accumulation passes, and there
-    is only one output position."""
-    limit = machine.generation.one_position_passes
-    weights = graph.tensor(op.inputs[1]).shape
-    # Seen only for dense layers and 1x1 kernels; a limit of 0 means a newer generation without it.
-    pointwise = len(weights) == 2 or weights[1:3] == (1, 1)
-    if not limit or prod(graph.output_tensor(op).shape[:-1]) > 1 or not pointwise:
+    """The input channels have no equal parts that give few enough accumulation passes."""
+    limit, cuts = machine.convacc.max_passes, machine.generation.splits_odd_channels
+    if cuts or graph.first_input(op).shape[-1] <= limit or not is_dense(graph, op):
         return None
     layer = dense_layer(graph, op, machine)
     passes = base_tiling(layer.shape, layer.simd, machine).passes

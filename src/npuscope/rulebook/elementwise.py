@@ -10,7 +10,7 @@ import numpy as np
 from npuscope.graph.model import DType, Graph, Op, Tensor
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import BINARY, LAYERS, support
-from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
+from npuscope.ops.unknown import UNKNOWN, UnknownAttrs, named_form
 from npuscope.rulebook import fixes
 from npuscope.rulebook.conditions import holds_for, maker_of, only_reader
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
@@ -59,13 +59,13 @@ declare(
     "NA-OP-UNKNOWN",
     "Unknown op",
     ops=(UNKNOWN,),
-    cause="The op is unknown to npuscope. It counts as CPU work of unknown cost, so the time of "
+    cause="npuscope computes no such op, or not in this form. It counts as CPU work of unknown cost, so the time of "
     "the network is a lower bound.",
     fixes=(fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def unknown_op(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """The op is unknown to npuscope: it runs on the CPU, at an unknown cost."""
-    return refusal("$op", op=op.attrs_as(UnknownAttrs).name)
+    """npuscope computes no such op, or not in this form: it runs on the CPU, at an unknown cost."""
+    return refusal("$op", op=named_form(op.attrs_as(UnknownAttrs)))
 
 
 @lint(

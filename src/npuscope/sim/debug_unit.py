@@ -147,6 +147,7 @@ class _Counter(Struct):
     value: int
     enabled: bool = False
     running: bool = False
+    was_read: bool = False
 
     def add(self, events: int) -> None:
         value = self.value - events if self.config.count_down else self.value + events
@@ -188,7 +189,14 @@ class DebugUnit:
         row.enabled = row.running = False
 
     def read(self, counter: int) -> int:
-        return self._at(counter).value
+        row = self._at(counter)
+        row.was_read = True
+        return row.value
+
+    def is_taken(self, counter: int, config: CounterConfig) -> bool:
+        """True for a counter that counts something else, which nobody has read yet."""
+        row = self._at(counter)
+        return row.enabled and not row.was_read and row.config != config
 
     def write(self, counter: int, value: int = 0) -> None:
         """Sets the counter's value; it keeps running or stopped as before."""
@@ -268,6 +276,12 @@ def _four(values: list[int]) -> Bursts:
 
 
 def watch(unit: DebugUnit, counter: int, config: CounterConfig) -> int:
+    """The counter, started. The device would let a second watch take the counter of a first one."""
+    if unit.is_taken(counter, config):
+        raise UsageError(
+            f"counter {counter} already counts for another watch, and was not read yet",
+            hint="give the second watch another first counter, or another inference",
+        )
     unit.configure(counter, config)
     unit.start(counter)
     return counter

@@ -195,13 +195,13 @@ def _software(
     # The core phase is empty; MCU cycles are counted there, in units of NPU cycles.
     core = phases.core_cycles * machine.clocks.npu_mhz / machine.clocks.mcu_mhz
     kernel = machine.software_cost(work.kernel).cycles(work.elements, work.pixels)
-    # The products and the way of the weights take some MCU cycles at least.
+    # A layer reads its weights, then multiplies: the processor does one thing at a time.
     limits = machine.software_limits
     rate = limits.depthwise_macs_per_cycle if work.depthwise else limits.int8_macs_per_cycle
     rate = min(rate, limits.float_macs_per_cycle) if work.float_macs else rate
-    fetch = sum(size * speeds.banks[bank].cycles_per_byte for bank, size in work.fetched)
+    fetch = sum(size * speeds.banks[bank].fetch_cycles for bank, size in work.fetched)
     fetch = fetch * machine.clocks.mcu_mhz / machine.clocks.npu_mhz
-    kernel = max(kernel, work.macs / rate, fetch)
+    kernel = max(kernel, work.macs / rate + fetch)
     # MCU cycles that a library call waits for external RAM.
     cycles = sum(size * speeds.banks[bank].call_cycles for bank, size in work.moved)
     outside = cycles * machine.clocks.mcu_mhz / machine.clocks.npu_mhz

@@ -238,10 +238,11 @@ class Bank(Struct, frozen=True):
     cycles_per_byte: float
     external: bool
     writable: bool
-    access_cycles: float = 0.0  # one burst, read or written; external RAM only
+    access_cycles: float = 0.0  # NPU cycles of one burst, read or written; external RAM only
     beat_cycles: float = 0.0  # one word of the bus
     short_cycles: float = 0.0  # one access to less than a word, whose neighbours lie elsewhere
     call_cycles: float = 0.0  # one byte of external RAM that a library call moves
+    fetch_cycles: float = 0.0  # one byte of weights that the processor reads through its cache
 
 
 class Banks:
@@ -282,7 +283,8 @@ class Banks:
             )
         if memory is None:
             # A pool that the machine does not have: the file's own figures are used.
-            return Bank(pool.name, pool.freq_ratio / pool.byte_width, False, pool.writable)
+            rate = pool.freq_ratio / pool.byte_width
+            return Bank(pool.name, rate, False, pool.writable, fetch_cycles=rate)
         return bank_of(memory, self.machine)
 
 
@@ -299,9 +301,13 @@ def bank_of(memory: MemoryPool, machine: Machine) -> Bank:
     timing = machine.timing
     external_ram = memory.cacheable and memory.writable
     road = machine.paths[memory.path]
-    factor = machine.generation.external_factor * road.wait
-    access = timing.external_access_cycles * factor if external_ram else 0.0
+    # The RAM takes its time for an access: the NPU's clock decides only how many cycles that is.
+    factor = machine.generation.external_factor * road.wait * machine.clocks.npu_mhz / 1000
+    access = timing.external_access_ns * factor if external_ram else 0.0
     rate = machine.cycles_per_byte(memory.path)
+    lead = 0.0  # every line of the processor's cache waits for its first byte
+    if memory.cacheable and (caches := machine.core_caches):
+        lead = rate * road.bytes_per_cycle * caches.lead_cycles / caches.line_bytes
     return Bank(
         memory.name,
         rate,
@@ -311,4 +317,5 @@ def bank_of(memory: MemoryPool, machine: Machine) -> Bank:
         rate * machine.stream.busif_bytes,
         rate * road.bytes_per_cycle * road.access,
         access / timing.external_call_bytes + rate if external_ram else 0.0,
+        rate + lead,
     )

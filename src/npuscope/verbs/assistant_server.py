@@ -14,6 +14,13 @@ from npuscope.verbs.assistant_tools import READS, Tools
 from npuscope.verbs.table import record
 from npuscope.version import __version__
 
+_ABOUT = """\
+npuscope predicts how quantized neural networks (.tflite, QDQ .onnx) run on NPUs: STM32N6, Arm
+Ethos-U and Cloud AI 100. `estimate` says whether a model fits and how fast it is, `explain` which
+layers leave the NPU and what to change, `compare` shows two models, builds or machines side by
+side. Answers begin with the verdict. Times are predictions with their known error unless they say
+that they were measured. Name files relative to the opened folder. `json` gives every figure."""
+
 
 async def serve_tools(tools: Tools) -> None:
     """Until the other side closes stdin."""
@@ -37,7 +44,13 @@ def server_of(tools: Tools) -> Server[Any]:
         content: list[Any] = [types.TextContent(type="text", text=text)]
         return types.CallToolResult(content=content, is_error=not well)
 
-    return Server("npuscope", version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server(
+        "npuscope",
+        version=__version__,
+        instructions=_ABOUT,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
 
 
 def _tool(tools: Tools, name: str) -> types.Tool:

@@ -1,6 +1,8 @@
 """Verbs as tools for an assistant: a schema for each, and the command line that a call becomes.
 
-Nothing is decided here: a call is the verb in a process of its own, and its JSON is the answer.
+Nothing is decided here: a call is the verb in a process of its own, and what it prints is the
+answer:
+the verdict first, cut where it gets long. With `json` it is the whole result.
 What an assistant may say is limited: options of the table below, and files in the folders that
 the user opened. Options that start a program or talk to a board are in no list.
 """
@@ -52,6 +54,13 @@ _TYPES = {
 }
 _LIMIT_S = 600.0
 _MOST_BYTES = 4 << 20  # of an answer: more would fill an assistant's memory
+_MOST_TEXT = 6000  # characters: what an assistant reads without losing its thread
+_JSON = "json"
+_JSON_SCHEMA = {
+    "type": "boolean",
+    "description": "the whole result as JSON (often more than 50 KB) instead of the short text",
+    "default": False,
+}
 
 
 class Tools:
@@ -66,17 +75,19 @@ class Tools:
         verb = record(name)
         properties = {argument.name: _argument_schema(argument) for argument in verb.arguments}
         properties |= {option.name: _option_schema(option) for option in self._options(name, verb)}
-        required = [argument.name for argument in verb.arguments if argument.many in ("", "+")]
         return {
             "type": "object",
-            "properties": properties,
-            "required": required,
+            "properties": properties | {_JSON: _JSON_SCHEMA},
+            "required": _required(verb),
             "additionalProperties": False,
         }
 
     def call(self, name: str, values: Mapping[str, Any]) -> tuple[bool, str]:
-        """Whether the verb ended well, and its JSON. A check that failed (1) is an answer too."""
-        words = [*self.words(name, values), "--json"]
+        """Whether the verb ended well, and what it printed. A check that failed (1) is an answer
+        too."""
+        whole = bool(values.get(_JSON))
+        words = self.words(name, {key: value for key, value in values.items() if key != _JSON})
+        words += ["--json"] if whole else []
         try:
             ended = child.run_module(
                 "npuscope", *words, timeout_s=_LIMIT_S, folder=self._folders[0]
@@ -87,6 +98,10 @@ class Tools:
         if len(text) > _MOST_BYTES:
             size = f"{len(text) >> 20} MiB"
             return False, f"the answer of {name} is {size}; ask for less (without `full`)"
+        if not whole and len(text) > _MOST_TEXT:
+            end = text.rindex("\n", 0, _MOST_TEXT) + 1 if "\n" in text[:_MOST_TEXT] else _MOST_TEXT
+            rest = f"({len(text) - end:,} more characters: call again with json)\n"
+            text = text[:end] + rest
         return ended.returncode in (0, 1), text
 
     def words(self, name: str, values: Mapping[str, Any]) -> list[str]:
@@ -99,6 +114,10 @@ class Tools:
         unknown = [key for key in values if key not in options and key not in arguments]
         if unknown:
             raise UsageError(f"{name} takes no {unknown[0]!r}", where=name)
+        missing = [key for key in _required(verb) if not values.get(key)]
+        if missing:
+            means = next(one.means for one in verb.arguments if one.name == missing[0])
+            raise UsageError(f"{name} needs '{missing[0]}': {means}", where=name)
         words = [name]
         for key, option in options.items():
             if values.get(key) is not None:
@@ -139,6 +158,10 @@ class Tools:
         return str(path)
 
 
+def _required(verb: Verb) -> list[str]:
+    return [argument.name for argument in verb.arguments if argument.many in ("", "+")]
+
+
 def _plain(name: str, value: Any) -> str:
     """A value that names no file: paths go through options that are known to be files."""
     text = str(value)
@@ -162,7 +185,12 @@ def _option_schema(option: Option) -> dict[str, Any]:
     if option.kind is OptionKind.LIST:
         example = f"{option.means} ({option.value})"
         return {"type": "array", "items": {"type": "string"}, "description": example}
-    schema = {"type": _TYPES.get(option.kind, "string"), "description": option.means}
+    schema: dict[str, Any] = {
+        "type": _TYPES.get(option.kind, "string"),
+        "description": option.means,
+    }
     if option.choices:
-        schema["enum"] = list(option.choices)  # type: ignore[assignment]
+        schema["enum"] = list(option.choices)
+    if option.suggested:
+        schema["examples"] = list(option.suggested)
     return schema

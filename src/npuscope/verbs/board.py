@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Unpack
 
+from npuscope.clock import compile_time
 from npuscope.errors import UsageError
 from npuscope.options.kinds import Argument, OptionGroup, Verb, flag, text, whole
 from npuscope.options.rows import OUTPUT, READING, SOURCE_HELP, TARGET
@@ -135,7 +136,7 @@ def _powered(
     builds = _built(sources, options)
     pairs = zip(_unique(builds), builds, strict=True)
     programs = [replace(one.program, name=name) for name, one in pairs]
-    board = SimulatedBoard(programs, builds[0].machine)
+    board = SimulatedBoard(programs, builds[0].machine, compiled=compile_time())
     yield VirtualBoard(board, memory=board), [network.name for network in board.info().networks]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, wraps
+from itertools import pairwise
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from npuscope.errors import FileError, ModelError, TargetError, UsageError
+from npuscope.families.registry import family_of
 from npuscope.options.kinds import Verb
 from npuscope.verbs.families import check_family, family_options, with_families
 from npuscope.verbs.table import FUNCTIONS, record, records
@@ -28,12 +30,22 @@ def checked(verb: Verb) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 if name not in own and not (verb.all_families and name in family_options()):
                     raise _wrong_keyword(function.__name__, verb, name)
             check_family(verb, function.__name__, options)
+            check_samples(verb, options)
             with about(args[0] if args else None):
                 return function(*args, **options)
 
         return call
 
     return decorator
+
+
+def check_samples(verb: Verb, keywords: Mapping[str, Any]) -> None:
+    """Refuse what says how samples are read, without samples."""
+    if keywords.get("data"):
+        return
+    for row in verb.options:
+        if row.of_samples and row.is_given(keywords.get(row.name)):
+            raise UsageError("needs samples", where=row.long, hint="give them with --data")
 
 
 @contextmanager
@@ -78,6 +90,8 @@ def _wrong_keyword(function: str, verb: Verb, keyword: str) -> UsageError:
 def wrong_words(name: str, words: Iterable[str]) -> UsageError:
     """The error for unknown words on a command line, with a suggestion."""
     words = list(words)
+    if (refusal := _refused_machine(name, words)) is not None:
+        return refusal
     table = {verb: with_families(row) for verb, row in records().items()}
     flag = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
     # With those of the verbs that begin with this word.
@@ -96,6 +110,16 @@ def wrong_words(name: str, words: Iterable[str]) -> UsageError:
     elif near:
         hint = f"did you mean {near[0]}?"
     return UsageError(f"unrecognized arguments: {' '.join(words)}", hint=hint)
+
+
+def _refused_machine(name: str, words: list[str]) -> UsageError | None:
+    """A machine of a family that does not have the verb, which then has no --machine."""
+    for word, value in pairwise([*words, ""]):
+        flag, equals, own = word.partition("=")
+        machine = own if equals else value
+        if flag == "--machine" and not (family := family_of(machine)).house_machines:
+            return family.lacks(name)
+    return None
 
 
 def _spellings(verb: Verb) -> set[str]:

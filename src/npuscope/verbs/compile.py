@@ -25,13 +25,11 @@ from npuscope.options.kinds import (
 )
 from npuscope.options.rows import (
     IMAGE,
-    MAPPED,
     NEUTRAL,
     NOT_MODELLED,
     OUTPUT,
     OWN,
     READING,
-    SINGLE,
     TARGET,
 )
 from npuscope.structs import replace
@@ -82,11 +80,6 @@ VENDOR = OptionGroup(
             python=False, **OWN),
         file("csv_file", "name of the epoch table (network.csv)", "F", **OWN),
         file("output_info_file", "name of c_info.json", "F", **OWN),
-        replace(SINGLE, means="one blob per epoch"),
-        flag("alternative_schedule", "the vendor's other scheduler: branches by level",
-            flags=("--Oalt-sched",), **MAPPED),
-        whole("max_ca_pipe", "maximum number of units in series", flags=("--Omax-ca-pipe",),
-            **MAPPED),
         flag("enable_virtual_mem_pools", "accepted: always on",
             python=False, effect=VendorEffect.NONE, **OWN),
         *(_neutral(flag, values) for flag, values in NEUTRAL.items()),
@@ -137,7 +130,6 @@ def compile(
     name: str = "network",
     csv_file: str | Path | None = None,
     output_info_file: str | Path | None = None,
-    max_ca_pipe: int | None = None,
     application: str = "",
     **options: Unpack[Options],
 ) -> Program:
@@ -154,7 +146,6 @@ def compile(
         name=name,
         csv_file=csv_file,
         output_info_file=output_info_file,
-        max_ca_pipe=max_ca_pipe,
         application=application,
         **options,
     )
@@ -169,7 +160,6 @@ def compilation(
     *,
     model: str | None = None,
     target: str | None = None,
-    max_ca_pipe: int | None = None,
     words: Callable[[str], str] | None = None,
     **options: Any,
 ) -> Compilation | Compiled:
@@ -183,11 +173,6 @@ def compilation(
     if target is not None and target not in family.machines():
         names = ", ".join(family.machines())
         raise UsageError(f"unknown target '{target}'", where="--target", hint=names)
-    if max_ca_pipe is not None:
-        if not 1 <= max_ca_pipe <= 4:
-            raise UsageError(f"expected 1 to 4 units, found {max_ca_pipe}", where="--Omax-ca-pipe")
-        overrides = {"convacc.max_pipe": max_ca_pipe, **(options.get("overrides") or {})}
-        options = {**options, "overrides": overrides}
     from npuscope.report.compile import OUTPUT_FOLDER, Compilation
 
     if words is not None:  # at a command line

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from npuscope.families.registry import family_for
 from npuscope.options.kinds import OptionGroup, Verb, file
 from npuscope.options.rows import BUILT_IN, OUTPUT, TARGET
 from npuscope.verbs.check import checked
@@ -31,6 +32,7 @@ VERB = Verb(
     text="npuscope.report.demo:demo_text",
     json="npuscope.report.demo:demo_json",
     busy="compiling and running the built-in network",
+    all_families=True,
 )
 # fmt: on
 
@@ -47,15 +49,16 @@ def demo(directory: str | Path = "npuscope-demo", **options: Unpack[Options]) ->
 
 
 def show(directory: str | Path, **options: Unpack[Options]) -> Demo:
-    from npuscope.advice.explain import explain
-    from npuscope.building import build
     from npuscope.demo_network import demo_graph
-    from npuscope.profiling.run import profile
     from npuscope.report.demo import Demo, write_demo
     from npuscope.whole_file import new_folder
 
-    network = build(demo_graph(), options)
-    explanation = explain(network, profile(network.program, network.machine, network.graph))
+    graph = demo_graph()
+    family = family_for(None, options)
+    explanation = family.explain(graph, {**options, "batch": 1})
     with new_folder(directory) as folder:
-        write_demo(folder.path, network.program, explanation)
+        program = explanation.build and explanation.build.program
+        write_demo(folder.path, program, explanation)
+        if program is None:
+            family.write(family.compile(graph, options), folder.path / "program", options)
     return Demo(explanation, folder.kept)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from npuscope.errors import DeviceError
+from npuscope.errors import DeviceError, UsageError
 from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, text
-from npuscope.options.rows import BOARDS, BUILDING, OUTPUT
+from npuscope.options.rows import BOARDS, BUILDING, IMAGE, OUTPUT, READING, TARGET
+from npuscope.options.words import option_words
 from npuscope.structs import replace
 from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
+    from npuscope.building import Options
     from npuscope.loadable.deploy import DeployedStep, DeployStep
 
 _BUILD = "st_ai_output"
@@ -35,10 +37,11 @@ VERB = Verb(
             flag("run", "run the commands, wait at the boot switches and profile the board "
                 "(default: only print them)", flags=("--run", "--go")),
         )),
-        OptionGroup("if a model is given", tuple(
-            replace(BUILDING[name], of_family=False)
-            for name in ("generation", "mcu_mhz", "npu_mhz", "flash", "psram", "mpool")
-        )),
+        replace(
+            TARGET, title="if a model is given: machine",
+            options=tuple(row for row in TARGET.options if row.name != "board")),
+        READING,
+        OptionGroup("", IMAGE),
         OUTPUT,
     ),
     run="at_terminal",
@@ -50,7 +53,7 @@ VERB = Verb(
 
 
 @checked(VERB)
-def deploy(
+def deploy(  # type: ignore[misc]  # `board` has a default of its own here
     source: str | Path,
     *,
     board: str = BOARDS[0],
@@ -58,29 +61,17 @@ def deploy(
     application: str | Path | None = None,
     tool: str = "STM32_Programmer_CLI",
     run: bool = False,
-    generation: str | None = None,
-    mcu_mhz: float | None = None,
-    npu_mhz: float | None = None,
-    flash: str | None = None,
-    psram: str | None = None,
-    mpool: str | Path | None = None,
+    **options: Unpack[Options],
 ) -> tuple[DeployedStep, ...]:
     """Put a network on a real board, with the programmer's command line tool.
 
-    In: a model, which is compiled to st_ai_output for the memories of the board, a build folder or
-    a NAME_rel.bin; boot loader and application are programmed if given. Out: the steps, each with
-    what its command printed; without `run` nothing is done on the board.
+    In: a model, which is compiled to st_ai_output for the memories of the board, with all options
+    of `compile` that say how; or a build folder or a NAME_rel.bin, with clocks and memories of the
+    board; boot loader and application are programmed if given. Out: the steps, each with what its
+    command printed; without `run` nothing is done on the board.
 
     >>> npuscope.deploy("net", application="app_signed.hex")
     """
-    options = {
-        "generation": generation,
-        "mcu_mhz": mcu_mhz,
-        "npu_mhz": npu_mhz,
-        "flash": flash,
-        "psram": psram,
-        "mpool": mpool,
-    }
     return _deployed(source, board, fsbl, application, tool, run, options)
 
 
@@ -98,6 +89,16 @@ def at_terminal(
     return _deployed(source, board, fsbl, application, tool, run, options, wait_for_enter)
 
 
+def _refuse_of_models(source: str | Path, stated: Mapping[str, Any]) -> None:
+    row = next((BUILDING[name] for name in stated if name not in (*_SET_UP, "machine")), None)
+    if row is not None:
+        raise UsageError(
+            f"{safe_terminal(str(source))} is compiled already",
+            where=row.long,
+            hint="give the model, which is then compiled with it",
+        )
+
+
 def wait_for_enter(step: DeployStep) -> None:
     print(f"npuscope: {safe_terminal(step.what)}, then press Enter", file=sys.stderr, flush=True)
     if not sys.stdin.readline():
@@ -113,14 +114,13 @@ def _deployed(
     application: str | Path | None,
     tool: str,
     run: bool,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
     wait: Callable[[DeployStep], None] | None = None,
 ) -> tuple[DeployedStep, ...]:
     from npuscope.loadable.deploy import (
         DeployedStep,
         Deployment,
         DeployStep,
-        as_words,
         recipe,
         require_files,
         run_steps,
@@ -129,24 +129,30 @@ def _deployed(
     parts = {"fsbl": fsbl, "application": application}
     paths = {name: Path(path) if path else None for name, path in parts.items()}
     before: tuple[DeployedStep, ...] = ()
-    stated = {name: value for name, value in options.items() if value is not None}
+    stated = {name: value for name, value in options.items() if BUILDING[name].is_given(value)}
     set_up = {name: value for name, value in stated.items() if name in _SET_UP}
     if run:
         require_files(*paths.values())
-    if Path(source).suffix.lower() in (".tflite", ".onnx"):
+    if Path(source).suffix.lower() not in (".tflite", ".onnx"):
+        _refuse_of_models(source, stated)
+    else:
         from npuscope.verbs.checklist import checklist
         from npuscope.verbs.compile import compilation
         from npuscope.verbs.estimate import estimate
 
-        request = {"board": board, **stated}
+        request: dict[str, Any] = {"board": board, **stated}
         compiled = compilation(str(source), _BUILD, **request)
-        words = ("npuscope", "compile", str(source), "-o", _BUILD, *as_words(request))
-        step = DeployStep(f"compile {Path(source).name}", words)
-        predicted = estimate(_BUILD, **request).total_ms
+        words = option_words(BUILDING.values(), request)
+        command = ("npuscope", "compile", str(source), "-o", _BUILD, *words)
+        step = DeployStep(f"compile {Path(source).name}", command)
+        image = [row.name for row in IMAGE]
+        predicted = estimate(
+            source, **{name: value for name, value in request.items() if name not in image}
+        ).total_ms
         epochs = sum(compiled.program.tally.values())
         text = f"{epochs} epochs in {_BUILD}, {predicted:.4g} ms predicted"
         checks = DeployStep("check the build", ("npuscope", "checklist", _BUILD))
-        before = (DeployedStep(step, text), DeployedStep(checks, checklist(_BUILD).told()))
+        before = (DeployedStep(step, text, _BUILD), DeployedStep(checks, checklist(_BUILD).told()))
         source = _BUILD
     steps = recipe(Path(source), board, tool=tool, set_up=set_up, **paths)
     if not run:

@@ -53,6 +53,8 @@ def disasm(
     from npuscope.whole_file import refuse_same, write_whole
 
     path = Path(source)
+    if path.is_dir():
+        path = _code_in(path)
     with in_file(path):
         blobs: dict[str, CodePart] = function_at(code_format(path, "disassemble"))(path)
     names = safe_terminal(", ".join(blobs))
@@ -73,6 +75,21 @@ def disasm(
     refuse_same(source, output)
     write_whole(output, disassembly.text.encode("utf-8", "backslashreplace"))
     return disassembly
+
+
+def _code_in(folder: Path) -> Path:
+    """The one file with code in the folder of a build."""
+    from npuscope.identify.table import has_code
+
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and has_code(path)]
+    if len(files) == 1:
+        return files[0]
+    if not files:
+        raise FileError("the folder has no file with code of a device", where=str(folder))
+    names = safe_terminal(", ".join(path.name for path in files))
+    raise UsageError(
+        f"the folder has {len(files)} files with code", where=str(folder), hint=f"give one: {names}"
+    )
 
 
 @contextmanager

@@ -98,9 +98,7 @@ def screen(
 ) -> Screen | Report | ModelTable | Plan:
     """The estimate as the command line shows it, with what changed values would give."""
     if together:
-        from npuscope.application.plan import plan_together
-
-        return plan_together((source, *others), options)
+        return family_for(source, options).together((source, *others), options)
     if others:
         from npuscope.advice.compare.machines import of_models
 
@@ -136,6 +134,8 @@ def _timed(
 ) -> tuple[Profile, tuple[Finding, ...]]:
     """Findings take time of their own: they are looked for where somebody will see them."""
     family = family_for(source, options)
+    if model is not None and not family.house_machines:
+        raise family.lacks("estimate --model")
     request = {**options, "compiled_from": model or options.get("compiled_from")}
     if not with_findings and not html:
         return family.estimate(source, request), ()

@@ -99,7 +99,7 @@ def gate(
 
     >>> npuscope.gate("model.tflite", most={"total_ms": 20, "SW": 0}).passed
     """
-    from npuscope.advice.compare.sides import open_side
+    from npuscope.advice.compare.sides import open_side, refuse_late
     from npuscope.advice.gate import (
         figures,
         needs_findings,
@@ -110,6 +110,7 @@ def gate(
     from npuscope.advice.gate import gate as run_gate
 
     share = parse_share(str(tolerance), "--tol")
+    refuse_late(source, options)
     side = open_side(source, options)
     with_rules = bool(with_findings or sarif or junit) or needs_findings(most, least)
     findings = _findings_of(side, source, options) if with_rules else None

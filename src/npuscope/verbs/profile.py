@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from npuscope.clock import now
+from npuscope.clock import compile_time, now
 from npuscope.collector import without_collector
 from npuscope.errors import UsageError
 from npuscope.families.registry import family_for
@@ -16,12 +16,14 @@ from npuscope.options.rows import (
     HTML,
     NO_COLOR,
     OUTPUT,
+    OWN,
     READING,
     SOURCE,
     TARGET,
     VERBOSITY,
 )
 from npuscope.structs import replace
+from npuscope.text import safe_terminal
 from npuscope.verbs.check import checked
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ VERB = Verb(
     (
         OptionGroup("", (
             BATCH,
-            flag("full", "every field of every epoch instead of one line", python=False),
+            flag("full", "every field of every epoch instead of one line", python=False, **OWN),
             text("epochs", "only these epochs, e.g. 3,7-12", "LIST", python=False,
                 parse=epoch_numbers),
             result_file("csv", "write a table with one row per epoch"),
@@ -143,8 +145,12 @@ def report(
 ) -> ProfileReport:
     """A saved run as it is, a device's counters by block, or our simulation, which alone looks
     inside of a blob."""
+    from npuscope.advice.compare.sides import is_log, log_path
+
     if batch is not None and batch < 1:
         raise UsageError(f"expected at least 1 inference, found {batch}", where="--batch")
+    if isinstance(source, str | Path) and connect == "simulated" and is_log(source):
+        connect, source = f"log:{log_path(source)}", None
     if source is not None and cfile:
         raise UsageError("SOURCE and --cfile both name the build", hint="give one of them")
     source = source or cfile
@@ -152,7 +158,9 @@ def report(
     as_board = bool(vendor_plan or vendor_figures or single or log) or connect != "simulated"
     if source is None and not as_board:
         raise UsageError("no source given", hint="give a model, a build folder or --connect")
+    from npuscope.advice.compare.sides import refuse_late
     from npuscope.profiling.saved import is_saved_profile, read_profile
+    from npuscope.program.sources import has_c_info
     from npuscope.report.profile_report import ProfileReport
     from npuscope.report.result_files import write_log, write_measured, write_page, write_profile
 
@@ -161,6 +169,7 @@ def report(
         if batch or as_board:
             hint = "give the model or the build"
             raise UsageError("a saved profile cannot be run again", hint=hint)
+        refuse_late(source, options)
         result = ProfileReport(read_profile(source))
         write_page(html, result.profile)
     elif as_board:
@@ -185,6 +194,13 @@ def report(
         with_findings = bool(json is not None or html or trace or chrome)
         result, program = _run(source, batch or 1, html, with_findings, options)
         result = replace(result, profile=with_session(result.profile, connect, dated))
+    if cfile and not has_c_info(Path(cfile)):
+        note = (
+            f"no c_info.json next to {safe_terminal(Path(cfile).name)}: npuscope computed the "
+            "cycles that the compiler would state"
+        )
+        profile = replace(result.profile, notes=(*result.profile.notes, note))
+        result = replace(result, profile=profile)
     write_profile(result.profile, program, csv=csv, save=save, trace=trace, chrome=chrome)
     return result
 
@@ -194,9 +210,13 @@ def with_session(profile: Profile, connect: str, dated: bool) -> Profile:
     Python is the same whenever it is made."""
     if profile.device is None:
         return profile
-    session = profile.device.session or connect
-    created = profile.device.created or (now() if dated else "")
-    return replace(profile, device=replace(profile.device, session=session, created=created))
+    device = profile.device
+    device = replace(device, session=device.session or connect)
+    if dated:
+        device = replace(device, created=device.created or now())
+    if dated and connect == "simulated":  # compiled on the way
+        device = replace(device, compile_datetime=device.compile_datetime or compile_time())
+    return replace(profile, device=device)
 
 
 @without_collector()

@@ -59,6 +59,7 @@ VERB = Verb(
     busy="quantizing",
     code="interrupted_code",
     reads=("model",),
+    all_families=True,
 )
 # fmt: on
 
@@ -104,6 +105,7 @@ def quantize(
     from npuscope.progress import progress as report_progress
     from npuscope.quantizing.run import Wish
     from npuscope.quantizing.run import quantize as run_quantize
+    from npuscope.quantizing.samples import RANDOM
     from npuscope.structs import replace
     from npuscope.verbs.fix import check_output
     from npuscope.whole_file import write_whole
@@ -117,6 +119,13 @@ def quantize(
         form = named_form(preprocess, layout or "", resize)
     else:
         form = replace(image_form(mean, std, pixel_max, layout), resize=resize)
+    plain = replace(image_form(None, None, 1.0, None), resize="stretch")
+    if str(data) == RANDOM and (preprocess is not None or form != plain):
+        raise UsageError(
+            "random numbers are not read as pictures are",
+            where="--data random",
+            hint="give samples, or leave out mean, std, pixel-max, layout, preprocess and resize",
+        )
     judged = _task(data, labels, task, (max_drop, max_flash, limit, html))
     wish = Wish(data, calibration, samples, seed, loss_db, form, judged, split_outputs)
     tell = progress or (lambda text: report_progress("%s", text))

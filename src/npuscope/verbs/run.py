@@ -85,15 +85,16 @@ def run(
 ) -> LoadAndRun:
     """Load an image on the emulated board and run it.
 
-    In: NAME_rel.bin of `package` for the cortex-m33, or a build folder, which is packaged on the
-    way; `mode` and `address` as on the command line. Out: the inferences with cycles by epoch, and
-    in `total_ms` what `estimate` predicts for the same build (None where it is not beside the
-    image).
+    In: NAME_rel.bin of `package` for the cortex-m33, the folder that holds it, or a build folder,
+    which is packaged on the way; `mode` and `address` as on the command line. Out: the inferences
+    with cycles by epoch, and in `total_ms` what `estimate` predicts for the same build (None where
+    it is not beside the image).
 
     >>> npuscope.run("build/network_rel.bin", batch=3).total_ms
     """
     from npuscope.machine.load import load_machine
     from npuscope.profiling.load_and_run import (
+        image_in,
         load_and_run,
         named,
         parse_addresses,
@@ -125,10 +126,11 @@ def run(
     )
     if not isinstance(source, (str, Path)):
         return start(source)
-    placed = place(Path(source), modes, addresses)
-    with named(Path(source)):
+    source = image_in(Path(source))
+    placed = place(source, modes, addresses)
+    with named(source):
         result = start(placed)
-    program = program_of(Path(source), placed.image) if result.inferences else None
+    program = program_of(source, placed.image) if result.inferences else None
     if program is None:
         return result
     options: Options = {"generation": generation or None, "mcu_mhz": mcu_mhz, "npu_mhz": npu_mhz}
@@ -147,10 +149,10 @@ def on_board(
     """The vendor's script takes the image with an option; for a real board it says how."""
     if source is not None and input is not None:
         raise UsageError("the image is given twice", where=f"--input {safe_terminal(input)}")
-    from npuscope.profiling.load_and_run import parse_addresses, parse_modes
+    from npuscope.profiling.load_and_run import image_in, parse_addresses, parse_modes
     from npuscope.report.load_and_run import BoardRun, kit_commands
 
-    path = Path(source or input or _DEFAULT_IMAGE)
+    path = image_in(Path(source or input or _DEFAULT_IMAGE))
     modes = parse_modes(mode)
     if board != "emulated":
         return kit_commands(board, path, modes, parse_addresses(address))

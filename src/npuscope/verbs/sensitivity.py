@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
+from npuscope.families.registry import family_for
 from npuscope.options.kinds import Verb
 from npuscope.options.rows import READING, SOURCE, TARGET
 from npuscope.verbs.check import checked
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from npuscope.advice.what_if import Sensitivity
     from npuscope.building import Build, Options, Source
 
-VERB = Verb("timing keys that save most time", (SOURCE,), (TARGET, READING))
+VERB = Verb("timing keys that save most time", (SOURCE,), (TARGET, READING), all_families=True)
 
 
 @checked(VERB)
@@ -23,7 +24,10 @@ def sensitivity(source: Source | Build, **options: Unpack[Options]) -> tuple[Sen
 
     >>> npuscope.sensitivity("model.tflite")[0].key
     """
-    from npuscope.advice.what_if import sensitivity as run_sensitivity
-    from npuscope.building import Build, build
+    from npuscope.building import Build
 
-    return run_sensitivity(source if isinstance(source, Build) else build(source, options))
+    if isinstance(source, Build):
+        from npuscope.advice.what_if import sensitivity as run_sensitivity
+
+        return run_sensitivity(source)
+    return family_for(source, options).sensitivity(source, options)

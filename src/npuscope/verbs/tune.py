@@ -17,7 +17,7 @@ from npuscope.options.kinds import (
     text,
     whole,
 )
-from npuscope.options.rows import HTML, OUTPUT, READING, TARGET
+from npuscope.options.rows import HTML, OUTPUT, OWN, READING, TARGET
 from npuscope.verbs.check import checked
 from npuscope.verbs.sweep import CLUSTER
 from npuscope.verbs.validate import ACCURACY
@@ -46,7 +46,7 @@ VERB = Verb(
         )),
         OptionGroup("search", (
             text("generations", "compiler generations to choose from (default: the one asked for)",
-                "2.2,3.0,4.0"),
+                "2.2,3.0,4.0", **OWN),
             text("sizes", "input sizes to choose from, where the network bears them; needs --data",
                 "96,128,160x120"),
             text("machines", "machines to choose from, the first to compare with",

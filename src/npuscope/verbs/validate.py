@@ -35,19 +35,22 @@ ACCURACY = OptionGroup("accuracy on your data", (
     file("data", "samples: a folder of images, .wav, .npy or raw files, a .npz, .npy or .csv file",
         "DIR|FILE"),
     file("labels", "what is right: a .csv, .npy, COCO .json, or a folder of masks or YOLO's texts "
-        "(default: the folders of the samples, or `labels` in the .npz)", "FILE|DIR"),
+        "(default: the folders of the samples, or `labels` in the .npz)", "FILE|DIR",
+        of_samples=True),
     text("task", "what the outputs answer (default: as their shapes tell)", "",
         choices=("classification", "detection", "segmentation", "keypoints", "anomaly",
-                 "regression")),
+                 "regression"), of_samples=True),
     file("float_model", "the float model that it was quantized from, to compare with",
         flags=("--float",)),
     text("preprocess", "of pixels: uint8, unit, signed or mean=...,std=...; ,bgr swaps colours "
-        "(default: as the input's range tells)", "FORM", suggested=("uint8", "unit", "signed")),
+        "(default: as the input's range tells)", "FORM", suggested=("uint8", "unit", "signed"),
+        of_samples=True),
     text("layout", "axis order of the input (default: channels are where its shape has 1 or 3)",
-        "", choices=LAYOUTS),
+        "", choices=LAYOUTS, of_samples=True),
     text("resize", "how images are brought to the input's size (stretch)", "", default="stretch",
-        choices=("stretch", "crop", "letterbox")),
-    whole("limit", "use at most N samples, evenly over all of them"),
+        choices=("stretch", "crop", "letterbox"), of_samples=True),
+    whole("limit", "use at most N samples, evenly over all of them",
+        of_samples=True),
     HTML,
 ))
 # fmt: on
@@ -140,7 +143,12 @@ def compared(
         )
     original = source if model is None else model
     file = Path(original) if is_as_filed(options) and not isinstance(original, Graph) else None
-    return validate_execution(graph, partial(family.execute, build), inputs, seeds, file)
+    run, notes = partial(family.execute, build), ()
+    try:
+        layers = family.layers(build, graph, {**options, "model": original})
+    except UsageError as error:  # the outputs are judged without them
+        layers, notes = None, (f"layers were not compared: {error.message}",)
+    return validate_execution(graph, run, inputs, seeds, file, layers, notes)
 
 
 def on_data(
@@ -195,6 +203,8 @@ def verdict_code(
         if result.samples < result.samples_total:
             return INTERRUPTED
         return 0 if result.passed else 1
+    if result.contradictions:
+        return 1  # also where the files cannot be executed, so that no seed was run
     if not inputs and result.seeds < seeds:
         return INTERRUPTED
     return 0 if result.passed else 1

@@ -28,8 +28,9 @@ def what_if(
 
     In: a source and the keys with their new values. Timing keys re-time what is built. A mapping
     key compiles the model again, which for a compiled program is `compiled_from` or is found
-    beside it. For a Build, of the other options only `optimization` is used: it knows its
-    machine and how its model is read. Out: both profiles.
+    beside it. For a Build, of the other options only those of the compiler's own work are used
+    (`optimization`, `ec_single_epoch`, `alternative_schedule`): it knows its machine and how its
+    model is read. Out: both profiles.
 
     >>> npuscope.what_if("model.tflite", {"clocks.npu_mhz": 800}).profile.total_ms
     """

@@ -482,6 +482,11 @@ def edited(**node: Any) -> dict[str, Any]:
     [
         (validated(), "has no network, only measurements", "$.graphs"),
         (
+            {"specializations": []},
+            "this JSON file is not a c_info.json of the vendor's compiler",
+            "",
+        ),
+        (
             edited(name="conv_1"),
             "expected 'epoch_<number>', found 'conv_1'",
             "$.graphs[0].nodes[1].name",

@@ -189,7 +189,8 @@ def _options(program: Program, recipe: Recipe, model: Source, options: Options) 
     request: Options = {**options, "machine": recipe.machine}
     if request.get("optimization") is None:
         request["optimization"] = recipe.optimization
-    request["alternative_schedule"] = recipe.alternative_schedule
+    if not request.get("alternative_schedule"):
+        request["alternative_schedule"] = recipe.alternative_schedule
     graph = read_graph(model, {"shapes": request.get("shapes") or {}})
     borders = (
         ("input_data_type", program.inputs, graph.inputs),

@@ -303,7 +303,8 @@ def _outside_cycles(a: Half, b: Half) -> float:
     machine = b.side.machine
     if machine is None:
         return 0.0
-    return (_outside(b, machine) - _outside(a, machine)) * machine.timing.external_access_cycles
+    access_cycles = machine.timing.external_access_ns * machine.clocks.npu_mhz / 1000
+    return (_outside(b, machine) - _outside(a, machine)) * access_cycles
 
 
 def _outside(part: Half, machine: Machine) -> int:

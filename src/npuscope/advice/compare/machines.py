@@ -3,7 +3,7 @@ and what holds it back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
@@ -12,6 +12,7 @@ from npuscope.advice.network_row import NetworkRow, profile_figures
 from npuscope.errors import NpuscopeError, UsageError
 from npuscope.families.interface import Family
 from npuscope.families.registry import families, family_for, family_of
+from npuscope.options.kinds import DEFAULT_MACHINE
 from npuscope.options.rows import BUILDING
 from npuscope.rulebook.finding import main_limit
 from npuscope.shown import Rows, ShownRecord, counted
@@ -74,7 +75,7 @@ class MachineTable(ShownRecord, frozen=True):
 
 
 def on_machines(
-    source: Any, names: Iterable[str], options: Mapping[str, Any], model: str
+    source: Any, names: Sequence[str], options: Mapping[str, Any], model: str
 ) -> MachineTable:
     """Options that a family does not know are not for its machines."""
     every = [name for family in families() for name in family.machines()]
@@ -83,16 +84,27 @@ def on_machines(
         raise UsageError(
             f"unknown machine '{unknown[0]}'", where="--machines", hint=f"known: {', '.join(every)}"
         )
+    if options.get("machine"):
+        raise UsageError("cannot be given with --machines", where="--machine")
+    for name in names:  # a file that was compiled for one of them is none of the others'
+        family_for(source, {"machine": name})
+    named = {family.name: family for family in map(family_of, names)}.values()
+    taken = [family.understood(options, BUILDING) for family in named]
+    idle = {name: options[name] for name in options if not any(name in one for one in taken)}
+    next(iter(named)).check(idle, BUILDING)
     return MachineTable(model, tuple(_row(family_of(n), n, source, options) for n in names))
 
 
 def of_models(sources: Iterable[str], options: Mapping[str, Any]) -> ModelTable:
     """Fit and speed alone: reasons and changes take time of their own."""
-    rows, machine = [], str(options.get("machine") or "")
+    rows, machine = [], str(options.get("machine") or DEFAULT_MACHINE)
     for source in sources:
-        family = family_for(source, options)
+        family = family_of(machine)
         try:
+            family = family_for(source, options)
             profile = family.estimate(source, family.understood(options, BUILDING))
+        except UsageError:
+            raise
         except NpuscopeError as error:
             figures: dict[str, Any] = {"error": error.message}
         else:

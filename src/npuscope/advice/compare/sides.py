@@ -22,12 +22,16 @@ from npuscope.building import (
     read_graph,
 )
 from npuscope.compiler.pipeline import compile_graph
-from npuscope.errors import FileError, NpuscopeError
-from npuscope.families.registry import family_for
+from npuscope.errors import FileError, NpuscopeError, UsageError
+from npuscope.families.registry import families, family_for
 from npuscope.graph.model import Graph
 from npuscope.machine.model import Machine
+from npuscope.options.rows import BUILDING
 from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY, Profile
+from npuscope.profiling.profiler_log import is_profiler_log
 from npuscope.profiling.saved import is_saved_profile, read_profile
+from npuscope.profiling.validate_report import is_validate_report
+from npuscope.program.generate_report.lines import read_text
 from npuscope.program.model import Epoch, EpochKind, Program, Refused
 from npuscope.records import decode, encode
 from npuscope.rulebook.registry import rule
@@ -218,7 +222,31 @@ def open_sides(a: Source, b: Source, a_options: Options, b_options: Options) -> 
         other = open_side(b, b_options)
         return open_log(a, a_options, other), other
     side = open_side(a, a_options)
-    return side, open_log(b, b_options, side) if is_log(b) else open_side(b, b_options)
+    other = open_log(b, b_options, side) if is_log(b) else open_side(b, b_options)
+    if all(is_over(source) for source in (a, b)):  # one that is built has taken them
+        refuse_late(a, a_options)
+        refuse_late(b, b_options)
+    return side, other
+
+
+def is_over(source: Source) -> bool:
+    """True for a file that keeps a run: a saved profile, a result, a log or report of a board."""
+    if isinstance(source, Graph) or Path(source).suffix.lower() in (".tflite", ".onnx"):
+        return False
+    return is_log(source) or is_saved_profile(source) or result_schema(source) in PROFILE_SCHEMAS
+
+
+def refuse_late(source: Source, options: Options) -> None:
+    """Options with a run that is over: what would change it was not asked for in time."""
+    rows = {**BUILDING, **{row.name: row for one in families() for row in one.options}}
+    given = [row for name, row in rows.items() if row.is_given(options.get(name))]
+    late = next((row for row in given if row.name != "machine"), None)
+    if late is not None and is_over(source):
+        raise UsageError(
+            f"{safe_terminal(str(source))} keeps a run as it was, which no option changes",
+            where=late.long,
+            hint="give the model or the build",
+        )
 
 
 def open_side(source: Source, options: Options) -> Side:
@@ -238,11 +266,20 @@ def neural_art_side(source: Source, options: Options) -> Side:
     name = safe_terminal(Path(source).name or str(source))
     if is_log(source):
         return open_log(source, options)
+    run = kept_run(source)
+    return Side(name, run) if run is not None else _predicted_side(source, name, options)
+
+
+def kept_run(source: Source) -> Profile | None:
+    """The run that a file keeps: a saved profile, a result in JSON, a log of the profiler or a
+    report of a validation on a board. None for a model, a program and all else."""
+    if isinstance(source, Graph):
+        return None
+    if is_log(source):
+        return open_log(source, {}).profile
     if is_saved_profile(source):
-        return Side(name, read_profile(source))
-    if result_schema(source) in PROFILE_SCHEMAS:
-        return Side(name, read_result_profile(source))
-    return _predicted_side(source, name, options)
+        return read_profile(source)
+    return read_result_profile(source) if result_schema(source) in PROFILE_SCHEMAS else None
 
 
 def _predicted_side(source: Source, name: str, options: Options) -> Side:
@@ -254,15 +291,26 @@ def _predicted_side(source: Source, name: str, options: Options) -> Side:
 
 
 def is_log(source: Source) -> bool:
-    """`log:FILE`, or a file that is called a log."""
+    """`log:FILE`, a file that is called a log, or a text that says what a board counted."""
     if isinstance(source, Graph):
         return False
-    return str(source).startswith(_LOG) or Path(source).suffix.lower() == ".log"
+    path = Path(source)
+    if str(source).startswith(_LOG) or path.suffix.lower() == ".log":
+        return True
+    if path.suffix.lower() != ".txt" or not path.is_file():
+        return False
+    text = read_text(path)
+    return is_validate_report(text) or is_profiler_log(text)
+
+
+def log_path(source: str | Path) -> str:
+    return str(source).removeprefix(_LOG)
 
 
 def open_log(source: Source, options: Options, other: Side | None = None) -> Side:
     """With the program of the other side, if the blocks of the log are the epochs of it."""
-    path = str(source).removeprefix(_LOG)
+    assert not isinstance(source, Graph)
+    path = log_path(source)
     name = safe_terminal(Path(path).name)
     bare = _measured(path, None, None)
     if other is None or other.program is None:

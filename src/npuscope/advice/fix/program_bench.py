@@ -8,7 +8,7 @@ from npuscope.advice.explain import explain
 from npuscope.advice.explanation import Explanation
 from npuscope.advice.fix.workbench import BenchNetwork, Look, Workbench, without_border
 from npuscope.advice.subject import UNCOSTED, Bench
-from npuscope.building import Build, build, read_graph
+from npuscope.building import Build, build, read_graph, scheduled
 from npuscope.edits import Document
 from npuscope.files.load import read_model
 from npuscope.profiling.run import estimate
@@ -27,7 +27,8 @@ class ProgramBench(Workbench, frozen=True):
         result = build(read_graph(graph, self.options), without_border(self.options))
         result = replace(result, program=replace(result.program, model_file=self.path.name))
         profile = estimate(result.program, result.machine, result.graph)
-        network = BenchNetwork(graph, result.machine, self.results, self.data)
+        told = scheduled(self.options)
+        network = BenchNetwork(graph, result.machine, self.results, self.data, scheduled=told)
         return Look(document, data, result, profile, network, result.graph, layers_on_cpu(result))
 
     def explained(self, look: Look) -> Explanation:

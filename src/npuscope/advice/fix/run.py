@@ -21,7 +21,7 @@ from npuscope.errors import ModelError, NpuscopeError
 from npuscope.families.registry import family_for
 from npuscope.files.load import model_bytes
 from npuscope.graph.model import Graph
-from npuscope.ops.unknown import check_executable, unknown_names
+from npuscope.ops.unknown import check_executable
 from npuscope.profiling.model import Profile
 from npuscope.profiling.validate import Validation
 from npuscope.progress import progress
@@ -128,7 +128,7 @@ class _Bench:
         self.bench, self.choice, self.data = bench, choice, data
         progress("reading and compiling %s", bench.path.name)
         self.first = self.look = bench.look(bench.open())
-        check_executable(unknown_names(self.first.network.graph), "compared before and after")
+        check_executable(self.first.network.graph, "compared before and after")
         self.steps: list[FixStep] = []
         self.on_request: dict[str, float] = {}
 

@@ -14,7 +14,7 @@ from npuscope.advice.fix.program_bench import ProgramBench
 from npuscope.advice.fix.run import apply_places
 from npuscope.advice.fix.workbench import BenchNetwork, Look
 from npuscope.advice.memory import on_chip
-from npuscope.building import Build, Options, Source, build, is_program
+from npuscope.building import Build, Options, Source, build, is_program, scheduled
 from npuscope.edits import has_edit, open_document
 from npuscope.errors import NpuscopeError
 from npuscope.files.load import load_model, model_bytes
@@ -95,7 +95,9 @@ class FileTrials:
         data = model_bytes(self.bench.path)
         document = open_document(self.bench.path, data)
         graph = load_model(self.bench.path, self.bench.options.get("shapes"))
-        network = BenchNetwork(graph, self.build.machine, self.bench.results)
+        told = scheduled(self.bench.options)
+        machine = self.build.machine
+        network = BenchNetwork(graph, machine, self.bench.results, scheduled=told)
         return Look(document, data, self.build, self.profile, network, self.build.graph)
 
 

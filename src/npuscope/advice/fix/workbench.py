@@ -68,6 +68,7 @@ class BenchNetwork(Struct):
     _values: dict[str, np.ndarray] | None = None
     _unrest_db: float | None = None
     timed: Callable[[Graph], Profile] | None = None
+    scheduled: Options = {}  # what the compiler is told beside the machine
 
     @property
     def machine(self) -> Machine:
@@ -107,7 +108,7 @@ class BenchNetwork(Struct):
         return [tensor.name for tensor in end.tensors]
 
     def _estimate(self, graph: Graph) -> Profile:
-        result = build(graph, {"machine": self.machine})
+        result = build(graph, {"machine": self.machine, **self.scheduled})
         return estimate(result.program, result.machine, result.graph)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 
 from npuscope.advice.network_row import stored_counts, stored_sizes, stored_times
 from npuscope.advice.sweep.runs import canonical, versions
-from npuscope.building import Build, Options, build
+from npuscope.building import Build, build
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.families.registry import family_of
@@ -163,12 +163,8 @@ def _prepared(
     entry = _kept(name, machine)
     if entry is not None:
         return entry
-    options: Options = {
-        "machine": machine,
-        "optimization": wish["optimization"],
-        "input_data_type": wish["input_data_type"],
-        "output_data_type": wish["output_data_type"],
-    }
+    told: Any = {name: value for name, value in wish.items() if name != "findings"}
+    options: Any = {**told, "machine": machine}
     network_build = build(network, options)
     timer = retimer(network_build.program, network_build.machine, network_build.graph)
     if not warnings:  # every row has to tell them

@@ -13,14 +13,14 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.advice.sweep.spec import Choice, Spec, SpecMachine, SpecModel
-from npuscope.building import Options, machine_for
+from npuscope.building import Options, machine_for, scheduled
 from npuscope.edits import whole_bytes
 from npuscope.errors import FileError, NpuscopeError
 from npuscope.families.interface import Family
 from npuscope.families.registry import family_of
 from npuscope.files.load import model_bytes
 from npuscope.machine.load import DEFAULT_MACHINE, UnknownMachine, machine_text
-from npuscope.options.rows import MACHINE
+from npuscope.options.rows import MACHINE, READING, SCHEDULED
 from npuscope.version import __version__
 
 # --- Identity of a run: model bytes, machine, options, version ---
@@ -142,12 +142,21 @@ def expand(spec: Spec) -> tuple[SweepRun, ...]:
     return tuple(runs.values())
 
 
+# What a build is told beside its machine, without what every row has a column for.
+_COLUMNS = ("optimization", "input_data_type", "output_data_type", "shapes")
+_NOT_OF_MACHINES = tuple(
+    row.name for row in (*SCHEDULED, *READING.options) if row.name not in _COLUMNS
+)
+
+
 def single_run(entry: SpecModel, options: Mapping[str, Any], title: str) -> SweepRun:
     """One model with the options of a build, as a run with a name of its own."""
     request: Any = options
     family, machine = family_of(options.get("machine")), options.get("machine")
     borders = {key: options.get(key) for key in ("input_data_type", "output_data_type")}
-    levels = {"optimization": options.get("optimization"), **borders}
+    told = {**options, **(scheduled(request) if family.house_machines else {})}
+    levels = {"optimization": told.get("optimization"), **borders}
+    more = {name: told[name] for name in _NOT_OF_MACHINES if told.get(name)}
     names: dict[str, Any] = {"machine": machine or DEFAULT_MACHINE, "pools": "default"}
     names |= {"clocks": "default", "set": title}
     if family.house_machines:
@@ -160,7 +169,8 @@ def single_run(entry: SpecModel, options: Mapping[str, Any], title: str) -> Swee
         names |= {"generation": "", "epoch_controller": None, "mcu_mhz": None, "npu_mhz": None}
         plain = {key: value for key, value in options.items() if value is not None}
         text = canonical({"family": family.name, "options": {**plain, "machine": machine}})
-    configuration = Configuration({**names, **levels}, {**levels, "findings": False}, text)
+    asked = {**levels, **more, "findings": False}
+    configuration = Configuration({**names, **levels}, asked, text)
     model = _model_file(entry)
     key = run_key(model.sha256, text, {**configuration.asked, "shapes": {**entry.shapes}})
     return SweepRun(key, model, configuration)

@@ -28,17 +28,17 @@ from npuscope.advice.tune.space import (
     Axis,
     Point,
     TuneSpace,
-    build_axes,
     edit_axis,
     machine_axis,
     size_axis,
 )
 from npuscope.advice.tune.variants import Variants
-from npuscope.building import machine_for
 from npuscope.errors import ModelError, NpuscopeError, UsageError
-from npuscope.families.registry import family_of
+from npuscope.families.registry import families, family_of
 from npuscope.files.load import load_model
-from npuscope.options.kinds import DEFAULT_MACHINE
+from npuscope.options.kinds import OptionKind
+from npuscope.options.rows import READING, TARGET
+from npuscope.options.words import option_words
 from npuscope.progress import progress
 from npuscope.structs import replace
 
@@ -74,7 +74,7 @@ class TuneRequest(Struct, frozen=True):
             ):
                 if asked:
                     raise UsageError(why, where=where, hint="--data DIR")
-        if self.machines and (self.generations or machine not in (None, DEFAULT_MACHINE)):
+        if self.machines and (self.generations or machine is not None):
             raise UsageError("cannot be given with --machine or --generations", where="--machines")
 
 
@@ -218,11 +218,10 @@ class _Answers:
 
 def _space(options: Mapping[str, Any], request: TuneRequest, variants: Variants) -> TuneSpace:
     axes: list[Axis] = []
-    plain: Any = options
     if request.machines:
         axes.append(machine_axis(request.machines))
-    elif family_of(options.get("machine")).house_machines:
-        axes += build_axes(machine_for(plain), options, request.generations)
+    else:
+        axes += family_of(options.get("machine")).axes(options, request.generations)
     if request.sizes:
         axes.append(size_axis(load_model(variants.path, options.get("shapes")), request.sizes))
     offers = variants.offered(FixChoice(lossy=request.lossy))
@@ -279,7 +278,11 @@ def point_of(
     verb = (
         ["fix", "-o", f"tuned{path.suffix}", "--only", ",".join(edits)] if edits else ["estimate"]
     )
-    words = [*verb[:1], str(path), *verb[1:], *given_words(options), *space.words(point)]
+    own = (row for family in families() for row in family.options)
+    rows = (*TARGET.options, *READING.options, *own)
+    switches_last = sorted(rows, key=lambda row: row.kind is OptionKind.SWITCH)
+    given = option_words(switches_last, options)
+    words = [*verb[:1], str(path), *verb[1:], *given, *space.words(point)]
     names = (axis.settings[place].name for axis, place in zip(space.axes, point, strict=True))
     return TunePoint(
         name=space.name(point),
@@ -290,29 +293,6 @@ def point_of(
         edits=edits,
         options=space.options(point),
     )
-
-
-_WORDS = (
-    *("machine", "machine_file", "art_profile", "generation", "flash", "psram", "board", "mpool"),
-    *("mdesc", "mcu_mhz", "npu_mhz", "input_data_type", "output_data_type", "optimization"),
-)
-
-
-def given_words(options: Mapping[str, Any]) -> list[str]:
-    """Options of the whole search, as words of every command."""
-    words = []
-    for name in _WORDS:
-        value = options.get(name)
-        if value not in (None, "") and (name, value) != ("machine", DEFAULT_MACHINE):
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    controller = options.get("epoch_controller")
-    if controller is not None:
-        words.append("--epoch-controller" if controller else "--no-epoch-controller")
-    for name, sizes in (options.get("shapes") or {}).items():
-        words += ["--shape", f"{name}={','.join(map(str, sizes))}"]
-    for key, value in (options.get("overrides") or {}).items():
-        words += ["--set", f"{key}={value}"]
-    return words
 
 
 def _checked(path: Path, point: TunePoint, options: Mapping[str, Any]) -> TunePoint:

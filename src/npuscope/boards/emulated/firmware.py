@@ -6,10 +6,13 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from npuscope.boards.wire.describe import version_word
+from npuscope.clock import compile_time
 from npuscope.errors import InternalError
 from npuscope.loadable.build_network import all_headers, firmware_folder, include_folders
 from npuscope.loadable.codes import PackageOptions
 from npuscope.loadable.toolchain import Toolchain, cached, digest, find_toolchain
+from npuscope.version import __version__
 
 CPU = "cortex-m33"
 _PART = "0xD21"  # of the Cortex-M33, as images name it
@@ -52,7 +55,9 @@ def validation_firmware(dialect: int, secure: bool = True) -> bytes:
     read = [*sources, *all_headers(folder)]
     content = (path.read_bytes() for path in read)
     key = digest(toolchain.version, *command[1:], script, *content)
-    make = partial(_build, toolchain, command, script)
+    # When it was built does not make it another firmware.
+    dated = [*command, f'-DNPUSCOPE_BUILT="{compile_time()}"']
+    make = partial(_build, toolchain, dated, script)
     return cached(toolchain.cache, f"validation-{key[:20]}", ".elf", make).read_bytes()
 
 
@@ -65,6 +70,7 @@ def _command(toolchain: Toolchain, folder: Path, sources: list[Path], dialect: i
         f"-mcpu={toolchain.target.zig}",
         *_FLAGS,
         f"-DNPUSCOPE_DIALECT={dialect}",
+        f"-DNPUSCOPE_TOOL_VERSION={version_word(__version__):#x}u",
         *(f"-I{include}" for include in includes),
         *_LINK,
         *map(str, sources),

@@ -20,7 +20,7 @@ from npuscope.compiler.lower.pieces import (
     pack_weights,
     windows,
 )
-from npuscope.compiler.lower.pool import LayerSums, pool_follows, requantize_sums
+from npuscope.compiler.lower.pool import LayerSums, kernels_for_pool, requantize_sums
 from npuscope.compiler.lower.scaling import constant_of, layer_scaling
 from npuscope.compiler.lower.software import SoftwarePiece, emit_software_piece
 from npuscope.compiler.numbers import fine_enough_shift, safe_conv_shift
@@ -35,7 +35,6 @@ from npuscope.geometry.tiling import (
     dense_limit,
     depthwise_tiling,
     grouped_tiling,
-    pool_limit,
 )
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Op
@@ -83,9 +82,7 @@ def _emit_layer(context: Lowering, op: Op, attrs: ConvAttrs, kernel: ConvKernel)
         features, simd, fsub = source, Simd.S16X8, zero
     output = context.new_value(context.graph.output_tensor(op))
     scaling = layer_scaling(context.graph, op, source, output)
-    max_kernels = 0
-    if context.machine.generation.shrink_tile_for_pool and pool_follows(context, op):
-        max_kernels = pool_limit(output.shape[1], context.machine)
+    max_kernels = kernels_for_pool(context, op, output.shape[1])
     frame = streamed_frame(context, features)
     layer = ConvLayer(op, features, simd, fsub, kernel, attrs, output, scaling, max_kernels, frame)
     if op.kind == "Conv2D" and moves_pixels(context.graph, op, context.machine):

@@ -28,9 +28,12 @@ from npuscope.compiler.numbers import (
     requantize_value,
 )
 from npuscope.compiler.stages import ArithStage, PoolKind, PoolStage, Value
+from npuscope.geometry.tiling import pool_limit
 from npuscope.graph.model import Activation, Op
 from npuscope.machine.npu_ops import support
 from npuscope.ops.reduce import PoolAttrs
+from npuscope.ops.table import having
+from npuscope.ops.traits import Trait
 from npuscope.rulebook import refusals
 from npuscope.rulebook.pool import covers_the_map
 
@@ -138,15 +141,42 @@ def _pooled(
     return rows, columns, channels
 
 
-def pool_follows(context: Lowering, op: Op) -> bool:
-    """True if the op's only reader is a pool that can share its epoch."""
+def kernels_for_pool(context: Lowering, op: Op, width: int) -> int:
+    """Most kernels that a convolution computes at once for the pool that alone reads it, so that
+    the pool can share its epoch: its buffer holds lines of all of them. 0 where no pool does.
+
+    Before 3.0 that is a pool directly after the layer, and eight kernels at any width. Where lines
+    of eight channels do not fit, every generation takes fewer, also with a function of one value
+    between them, if the pool has a window and no padding [RAM of Tiny-YOLO 416 at 3.0 and 4.0,
+    exact; no pool of twelve public builds has a line of more than 1,792 values].
+    """
+    limit = pool_limit(width, context.machine)
+    reader = _only_reader(context, op)
+    if context.machine.generation.shrink_tile_for_pool and _is_pool(context, reader):
+        return limit
+    while reader is not None and reader.kind in _FUNCTIONS and support(reader.kind).unit:
+        reader = _only_reader(context, reader)
+    fits = limit == context.machine.pool.max_fused_channels
+    if fits or reader is None or not _is_pool(context, reader):
+        return 0
+    attrs = reader.attrs
+    return limit if isinstance(attrs, PoolAttrs) and not any(attrs.pads) else 0
+
+
+_FUNCTIONS = having(Trait.FUNCTION) - having(Trait.CONVERSION)
+
+
+def _only_reader(context: Lowering, op: Op) -> Op | None:
     readers = [other for other in context.graph.ops if op.outputs[0] in other.inputs]
-    if len(readers) != 1 or op.outputs[0] in context.graph.outputs:
+    alone = len(readers) == 1 and op.outputs[0] not in context.graph.outputs
+    return readers[0] if alone else None
+
+
+def _is_pool(context: Lowering, op: Op | None) -> bool:
+    """An op that runs on the POOL unit."""
+    if op is None or support(op.kind).unit != "POOL":
         return False
-    reader = readers[0]
-    return support(reader.kind).unit == "POOL" and not refusals(
-        context.graph, reader, context.machine
-    )
+    return not refusals(context.graph, op, context.machine)
 
 
 # --- The stages after a convolution: 16-bit sums to the output's scale and zero point ---

@@ -148,12 +148,36 @@ def refuse_float_network(graph: Graph) -> None:
     layers = [op for op in graph.ops if OPS[op.kind].has(Trait.PRODUCT)]
     if not layers or any(graph.first_input(op).dtype is not DType.FLOAT32 for op in layers):
         return
+    if any(_between_conversions(graph, op) for op in layers):
+        return
     # Files that are called int8 and are refused as float need the reason.
     count = f"{len(layers)} layers" if len(layers) > 1 else "layers"
     raise ModelError(
         f"the network is float32: none of its {count} is quantized, and the NPU has no float unit",
         hint="; ".join(_ways_to_integers(graph, layers)),
     )
+
+
+def _between_conversions(graph: Graph, layer: Op) -> bool:
+    """Whether integers go into a layer and come out of it, although it computes on floats itself,
+    as where a function stands between it and the QuantizeLinear. No other layer is in between."""
+    makers, readers = graph.producers(), graph.consumers()
+    before = makers.get(layer.inputs[0])
+    while before is not None and before.kind != "Dequantize":
+        if OPS[before.kind].has(Trait.PRODUCT) or not before.inputs:
+            return False
+        before = makers.get(before.inputs[0])
+    if before is None:
+        return False
+    waiting, seen = [layer], set[str]()
+    while waiting:
+        for op in readers[waiting.pop().outputs[0]]:
+            if op.kind == "Quantize":
+                return True
+            if op.name not in seen and not OPS[op.kind].has(Trait.PRODUCT):
+                seen.add(op.name)
+                waiting.append(op)
+    return False
 
 
 def _ways_to_integers(graph: Graph, layers: list[Op]) -> Iterator[str]:

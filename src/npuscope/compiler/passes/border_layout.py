@@ -19,7 +19,7 @@ def with_channel_last(graph: Graph, inputs: bool, outputs: bool) -> Graph:
         if inputs and x in graph.inputs and _turns(order, True) and len(readers[x]) == 1:
             result.ops.remove(op)
             result.inputs = tuple(y if name == x else name for name in result.inputs)
-        elif outputs and y in graph.outputs and _turns(order, False) and y not in readers:
+        elif outputs and y in graph.outputs and _turns(order, False) and not readers[y]:
             result.ops.remove(op)
             result.outputs = tuple(x if name == y else name for name in result.outputs)
     result.drop_unused()

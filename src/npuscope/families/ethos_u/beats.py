@@ -96,7 +96,8 @@ def input_beats(kernel: NpuKernel, machine: EthosMachine) -> Iterator[tuple[int,
 def _window_beats(kernel: NpuKernel, machine: EthosMachine) -> int:
     whole_depth = kernel.kind == "CONV" or kernel.mode == "REDUCE_SUM"
     channels = kernel.ifm_depth if whole_depth else kernel.shape[2]
-    rows, columns = (list(_reads(kernel, axis)) for axis in (0, 1))
+    reads = _resized if kernel.kind == "RESIZE" else _reads
+    rows, columns = (list(reads(kernel, axis)) for axis in (0, 1))
     once = sum(
         map_beats(kernel.ifm, rows, span, channels, machine.port_bytes, deep_rows=False)
         for span in columns
@@ -146,6 +147,16 @@ def _reads(kernel: NpuKernel, axis: int) -> Iterator[range]:
             low, high = max(start, 0), min(start + (count - 1) * stride + reach, last)
             if low < high:
                 yield range(low // scale, ceil(high / scale))
+
+
+def _resized(kernel: NpuKernel, axis: int) -> Iterator[range]:
+    """What each block of a resize reads: from the first pixel that it needs to the one after the
+    last, for it weighs two. The window of such a kernel is its whole input."""
+    source, size, block = kernel.window.size[axis], kernel.shape[axis], kernel.block[axis]
+    for first in range(0, size, block):
+        last = min(first + block, size) - 1
+        low = min(first * source // size, max(source - 2, 0))
+        yield range(low, min(max(last * source // size, low) + 2, source))
 
 
 def map_beats(

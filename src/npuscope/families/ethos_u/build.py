@@ -11,12 +11,14 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.bounded_file import MODEL, read_bytes
-from npuscope.errors import ModelError, NpuscopeError
+from npuscope.building import ReadOptions, read_graph
+from npuscope.errors import ModelError, NpuscopeError, UsageError
 from npuscope.families.ethos_u.container import VelaFile, arena_bytes, read_vela, tensor_bytes
 from npuscope.families.ethos_u.debug_database import source_names, source_ops
 from npuscope.families.ethos_u.executorch import read_program
 from npuscope.families.ethos_u.known_error import known_error
 from npuscope.families.ethos_u.machine import EthosMachine, load_machine, machine_names
+from npuscope.families.ethos_u.marks import program_in
 from npuscope.families.ethos_u.network import operator_graph
 from npuscope.families.ethos_u.timing import KernelLimit, KernelTime, StreamTime, time_stream
 from npuscope.families.ethos_u.vela import VelaOptions, run_vela, vela_version
@@ -38,9 +40,19 @@ from npuscope.profiling.model import (
 )
 from npuscope.profiling.plain import plain_part, plain_profile
 from npuscope.program.model import EpochKind
+from npuscope.progress import progress
 from npuscope.sim.counters import Bound, EpochCounters
+from npuscope.structs import replace
+from npuscope.text import safe_terminal
 
 FAMILY = "ethos-u"
+_OF_COMPILATION = ("optimise", "arena_cache_size", "vela")  # Vela's own work
+_HOST = "start of the inference on the host, assumed"
+_WITHOUT_HOST = (
+    "the time is that of the NPU and of operators on the CPU, without what the host and its driver "
+    "take to start an inference (--set host_ms=MS adds it)"
+)
+VARIED_MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")  # those of Arm, without sizes
 
 
 class EthosBuild(Struct, frozen=True):
@@ -56,9 +68,9 @@ class EthosBuild(Struct, frozen=True):
     names: tuple[str, ...] = ()  # of the operators of `source`
     origins: Mapping[tuple[int, int], str] = {}  # of a kernel, by stream and place
     written: bytes = b""  # the TFLite file that was made of another format
+    debug: str = ""  # Vela's debug database
     vela_cycles: float | None = None
     reasons: Mapping[str, str] = {}  # Vela's, for operators on the CPU, by their first output
-    asked: str = ""  # the machine that was asked for, where the file was made for another
     compiler: str = ""  # the version of Vela, where it was run from here
 
 
@@ -69,6 +81,14 @@ class OffloadTime(Struct, frozen=True):
     stream: StreamTime
 
 
+class ModeTrial(Struct, frozen=True):
+    """The same network, compiled and timed in another memory mode."""
+
+    mode: str
+    total_ms: float
+    sram_bytes: int
+
+
 class EthosRun(Struct, frozen=True):
     """The payload of a profile: what rules and reports look at."""
 
@@ -76,6 +96,7 @@ class EthosRun(Struct, frozen=True):
     offloads: tuple[OffloadTime, ...]
     parts: Mapping[int, tuple[KernelTime, ...]] = {}  # kernels by the number of their part
     reasons: Mapping[int, str] = {}  # why a part is on the CPU, by its number, where Vela said it
+    other_modes: tuple[ModeTrial, ...] = ()  # that were tried
 
     def origin(self, number: int, kernel: KernelTime) -> tuple[str, ...]:
         name = self.build.origins.get((number, kernel.kernel.place), "")
@@ -86,10 +107,22 @@ class EthosRun(Struct, frozen=True):
 
 
 def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> EthosBuild:
-    if isinstance(source, Graph):
-        return _compiled(source, Path(f"{source.name}.tflite"), b"", options)
+    if isinstance(source, Graph) or options.get("as_int8"):
+        stand_in: ReadOptions = {"as_int8": bool(options.get("as_int8"))}
+        graph = read_graph(source, {**stand_in, "shapes": options.get("shapes") or {}})
+        path = Path(f"{graph.name}.tflite" if isinstance(source, Graph) else source)
+        return _compiled(graph, path, b"", options)
     path = Path(source)
     return compile_bytes(path, read_bytes(path, MODEL), options)
+
+
+def compiled_like(
+    build: EthosBuild, source: str | Path | Graph, options: Mapping[str, Any]
+) -> EthosBuild:
+    """The source, compiled for the machine of another build."""
+    machine = build.machine
+    names = {"system_config": machine.system, "memory_mode": machine.memory_mode}
+    return compiled(source, {**options, "machine": machine.name, **names})
 
 
 def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
@@ -99,9 +132,9 @@ def compile_bytes(path: Path, data: bytes, options: Mapping[str, Any]) -> EthosB
 
 def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any]) -> EthosBuild:
     """Vela reads TFLite: another source is written in that format first."""
-    machine = _machine(str(options["machine"]), options)
+    machine = machine_of(str(options["machine"]), options)
     _refuse_floats(graph, path)
-    file = TfliteSource(data) if is_tflite(data) else _written(graph, path)
+    file = TfliteSource(data) if is_tflite(data) else written_tflite(graph)
     output = run_vela(
         file.data,
         machine,
@@ -126,6 +159,7 @@ def _compiled(graph: Graph, path: Path, data: bytes, options: Mapping[str, Any])
         names,
         {place: names[number] for place, number in places.items() if number < len(names)},
         file.data if file.names else b"",
+        output.debug,
         output.cycles,
         output.reasons,
         compiler=vela_version(options.get("vela") or ""),
@@ -153,37 +187,66 @@ def _refuse_floats(graph: Graph, path: Path) -> None:
     raise ModelError(says, where=str(path), hint=way)
 
 
-def _written(graph: Graph, path: Path) -> TfliteSource:
+def as_vela_reads(graph: Graph, file: TfliteSource) -> Graph:
+    """The network with the types and operators that Vela sees; operators keep the names that they
+    have in the source."""
+    if not file.names:
+        return graph
+    names = {op.origin: name for op, name in zip(parse(file.data).ops, file.names, strict=True)}
+    written = read_model(Path(f"{graph.name}.tflite"), file.data)
+    ops = (op.replace(origin=tuple(names.get(o, o) for o in op.origin)) for op in written.ops)
+    tensors = written.tensors.values()
+    return Graph(graph.name, tensors, ops, written.inputs, written.outputs, written.numerics)
+
+
+def written_tflite(graph: Graph) -> TfliteSource:
     file = write_tflite(graph)
     return TfliteSource(file.data, tuple(origin[0] if origin else "" for origin in file.origins))
 
 
-def _machine(name: str, options: Mapping[str, Any]) -> EthosMachine:
+def machine_of(name: str, options: Mapping[str, Any]) -> EthosMachine:
     return load_machine(
         name,
         system=options.get("system_config") or "",
         memory_mode=options.get("memory_mode") or "",
         overrides=options.get("overrides"),
+        config=options.get("vela_config") or "",
     )
 
 
 def read_build(path: Path, options: Mapping[str, Any]) -> EthosBuild:
-    """A file that Vela wrote, for the machine that its stream names."""
+    """A file that Vela wrote, or the one in a folder, for the machine that its stream names."""
+    path = program_in(path) or path
+    late = next((name for name in _OF_COMPILATION if options.get(name)), None)
+    if late is not None:
+        raise UsageError(
+            f"{safe_terminal(path.name)} is compiled already",
+            where=f"--{late.replace('_', '-')}",
+            hint="give the model that Vela was given",
+        )
     data = read_bytes(path, MODEL)
     file = read_program(data)
-    configuration = next(iter(file.offloads.values())).stream.configuration
-    name = configuration.machine if configuration is not None else machine_names()[0]
+    name = _stated_machine(file) or machine_names()[0]
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
-    asked = str(options.get("machine") or "")
     return EthosBuild(
         file,
         data,
-        _machine(name, options),
+        machine_of(name, options),
         path.name,
         md5,
         origins=_origins_beside(path),
-        asked=asked if asked in machine_names() and asked != name else "",
     )
+
+
+def compiled_for(path: Path) -> str:
+    """The machine that a compiled file, or the one in a folder, names."""
+    return _stated_machine(read_program(read_bytes(program_in(path) or path, MODEL)))
+
+
+def _stated_machine(file: VelaFile) -> str:
+    """Streams begin with the configuration of the machine; empty where this one does not."""
+    configuration = next(iter(file.offloads.values())).stream.configuration
+    return configuration.machine if configuration is not None else ""
 
 
 def _origins_beside(path: Path) -> dict[tuple[int, int], str]:
@@ -192,6 +255,26 @@ def _origins_beside(path: Path) -> dict[tuple[int, int], str]:
     if not path.stem.endswith("_vela") or not database.is_file():
         return {}
     return source_names(read_bytes(database, MODEL).decode(errors="replace"))
+
+
+def with_other_modes(
+    profile: Profile, source: str | Path | Graph, options: Mapping[str, Any]
+) -> Profile:
+    """The profile, with what the network takes in the other memory modes that Vela has for it."""
+    run: EthosRun = profile.payload
+    trials = []
+    for mode in VARIED_MODES:
+        if mode == run.build.machine.memory_mode:
+            continue
+        progress("trying %s", mode)
+        try:
+            other = timed(compiled(source, {**options, "memory_mode": mode}))
+        except NpuscopeError:  # Vela does not take it with these memories
+            continue
+        memory, machine = other.memory, other.payload.build.machine
+        weights = memory.weights_bytes if machine.constants == "sram" else 0
+        trials.append(ModeTrial(mode, other.total_ms, memory.internal_ram_bytes + weights))
+    return replace(profile, payload=replace(run, other_modes=tuple(trials)))
 
 
 # --- Time ---
@@ -216,8 +299,12 @@ def timed(build: EthosBuild) -> Profile:
             kernels[part.index] = group
             parts.append(part)
     parts += _runtime_parts(build, len(build.file.model.ops), len(parts))
+    if build.machine.host_ms:
+        parts.append(plain_part(len(parts), _HOST, build.machine.host_ms, kind=EpochKind.SW))
     run = EthosRun(build, tuple(offloads), kernels, reasons)
-    machine, total = build.machine, sum(part.ms for part in parts)
+    machine = build.machine
+    # What is assumed has no error that is known.
+    low, high = known_error(machine).interval(sum(part.ms for part in parts) - machine.host_ms)
     return plain_profile(
         _model_info(build, run),
         MachineInfo(
@@ -231,7 +318,7 @@ def timed(build: EthosBuild) -> Profile:
             compiler=f"Vela {build.file.version or build.compiler}".strip(),
         ),
         parts,
-        interval_ms=known_error(machine).interval(total),
+        interval_ms=(low + machine.host_ms, high + machine.host_ms),
         model_error=known_error(machine).words,
         memory=_memory(build),
         fit=Fit(machine.constants == "sram", machine.arena == "sram", True, "as Vela placed it"),
@@ -378,12 +465,9 @@ def _memory(build: EthosBuild) -> MemoryUse:
 
 
 def _notes(build: EthosBuild) -> tuple[str, ...]:
-    notes = []
-    if build.asked:
-        notes.append(
-            f"Vela compiled this file for {build.machine.name}, not for {build.asked}: for that "
-            "give the model that Vela was given"
-        )
+    notes = [] if build.graph is None else list(build.graph.notes)
+    if not build.machine.host_ms:
+        notes.append(_WITHOUT_HOST)
     if build.vela_cycles is not None:
         ms = build.vela_cycles / (1e3 * build.machine.clock_mhz)
         notes.append(f"Vela's own estimate: {build.vela_cycles:,.0f} cycles, {ms:.4g} ms")
@@ -396,7 +480,7 @@ def _figures(build: EthosBuild, run: EthosRun, parts: list[EpochProfile]) -> dic
     """What only this family counts, by the names that limits take."""
     figures = {
         "npu_cycles": round(sum(one.stream.cycles for one in run.offloads)),
-        "cpu_operators": sum(part.kind is EpochKind.SW for part in parts),
+        "cpu_operators": sum(part.kind is EpochKind.SW and part.name != _HOST for part in parts),
         "command_streams": len(run.offloads),
     }
     for writes, word in ((False, "read"), (True, "write")):

@@ -16,6 +16,7 @@ from npuscope.families.ethos_u.arithmetic.elementwise import UNARY, combined
 from npuscope.families.ethos_u.arithmetic.pooling import pooled
 from npuscope.families.ethos_u.arithmetic.resize import resized
 from npuscope.families.ethos_u.jobs import (
+    TURNS,
     ElementOperand,
     FeatureMap,
     NpuKernel,
@@ -31,7 +32,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _MOST_STEPS = 1 << 32  # pixels under all windows of a kernel
 # What numpy raises for shapes that do not fit and sizes beyond the memory.
 _REFUSALS = (ValueError, IndexError, TypeError, MemoryError, OverflowError)
-Watch = Callable[[NpuKernel, Array], None]
+# Sees what a kernel has stored, and may give what is to be there instead.
+Watch = Callable[[NpuKernel, Array], Array | None]
 
 
 def execute(
@@ -51,8 +53,8 @@ def execute(
                 memories.transfer(job)
             elif isinstance(job, NpuKernel):
                 values = _checked_kernel(job, memories, configuration, cache)
-                if watch is not None:
-                    watch(job, values)
+                if watch is not None and (other := watch(job, values)) is not None:
+                    memories.write(job.ofm, other)
 
 
 def _checked_kernel(
@@ -90,8 +92,8 @@ def run_kernel(
         values = resized(kernel, image - kernel.ifm.zero_point)
     else:
         values = combined(kernel, *_operand_values(kernel, memories))
-    result = finished(kernel, values, memories.tables)
-    memories.write(kernel.ofm, _turned(kernel, result))
+    result = _turned(kernel, finished(kernel, values, memories.tables))
+    memories.write(kernel.ofm, result)
     return result
 
 
@@ -154,20 +156,12 @@ def _operand(
     return np.broadcast_to(values, kernel.shape)
 
 
-_TURNS = {
-    "HWC": (0, 1, 2),
-    "WHC": (1, 0, 2),
-    "HCW": (0, 2, 1),
-    "WCH": (1, 2, 0),
-    "CHW": (2, 0, 1),
-    "CWH": (2, 1, 0),
-}
 _AXES = {"H": 0, "W": 1, "C": 2}
 
 
 def _turned(kernel: NpuKernel, values: Array) -> Array:
     if kernel.transpose not in ("", "HWC"):
-        values = values.transpose(_TURNS[kernel.transpose])
+        values = values.transpose(TURNS[kernel.transpose])
     if kernel.reverse not in ("", "NONE"):
         values = np.flip(values, _AXES[kernel.reverse])
     return values

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from npuscope.families.interface import Family, Format, Options, Rank, Report, Source
 from npuscope.options.kinds import file, text, whole
@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
     from npuscope.advice.explanation import Explanation
     from npuscope.advice.fix.workbench import Workbench
+    from npuscope.advice.tune.space import Axis
+    from npuscope.advice.what_if import Sensitivity
     from npuscope.families.ethos_u.build import EthosBuild
-    from npuscope.families.interface import Causes
-    from npuscope.profiling.model import Profile
+    from npuscope.families.interface import Causes, Layers
+    from npuscope.graph.model import Graph
+    from npuscope.profiling.model import EpochProfile, Profile
     from npuscope.rulebook.finding import Finding
 
 _FILES = "npuscope.families.ethos_u.files"
@@ -31,6 +34,11 @@ class EthosU(Family):
         whole("arena_cache_size", "bytes of SRAM that Vela may use", "BYTES"),
         file("vela", "the command of Vela, where it is not installed beside npuscope"),
         file("vela_config", "Vela's configuration file, for other system configurations"),
+    )
+    understands: ClassVar[frozenset[str] | None] = frozenset({"model", "as_int8", "sensitivity"})
+    instead = (
+        "compile, estimate, profile, explain, fix, tune, quantize, validate and compare take them; "
+        "the files that compile -o writes go to the tools of the board's maker"
     )
     rules = ("npuscope.families.ethos_u.rules", "npuscope.families.ethos_u.refusals")
 
@@ -88,9 +96,14 @@ class EthosU(Family):
         )
 
     def recognises(self, path: Path) -> bool:
-        from npuscope.families.ethos_u.marks import is_program
+        from npuscope.families.ethos_u.marks import program_in
 
-        return is_program(path)
+        return program_in(path) is not None
+
+    def machine_of(self, path: Path) -> str:
+        from npuscope.families.ethos_u.build import compiled_for
+
+        return compiled_for(path)
 
     def read(self, path: Path, options: Options) -> Profile:
         from npuscope.families.ethos_u.build import read_build
@@ -102,6 +115,8 @@ class EthosU(Family):
 
         stem = Path(build.name).stem
         files = {f"{stem}_vela.tflite": build.data}
+        if build.debug:  # names of operators, for who reads the file
+            files[f"{stem}_debug.xml"] = build.debug.encode()
         if build.written:
             files[f"{stem}.tflite"] = build.written
         write_files(folder, files)
@@ -126,6 +141,11 @@ class EthosU(Family):
 
         return executed(build.file, build.graph, inputs)
 
+    def layers(self, build: EthosBuild, graph: Graph, options: Options) -> Layers | None:
+        from npuscope.families.ethos_u.by_layer import LayerRunner
+
+        return LayerRunner(build, graph, options).run
+
     # --- What verbs make of it ---
 
     def bench(self, path: Path, options: Options, data: Any) -> Workbench | None:
@@ -138,6 +158,52 @@ class EthosU(Family):
 
         return explained(build, profile)
 
+    def explain(self, source: Source, options: Options) -> Explanation:
+        """With `trials`, and no memory mode that was asked for, the others are compiled too."""
+        from npuscope.families.ethos_u.build import with_other_modes
+
+        if options.get("model"):
+            raise self.lacks("explain --model")
+        build = self.compile(source, options)
+        profile = self.time(build)
+        if options.get("trials") and build.graph is not None and not options.get("memory_mode"):
+            profile = with_other_modes(profile, source, options)
+        return self.advise(build, profile)
+
+    def sensitivity(self, source: Source, options: Options) -> tuple[Sensitivity, ...]:
+        from npuscope.families.ethos_u.report import sensitivities
+
+        return sensitivities(self.compile(source, options), options)
+
+    def part_lines(self, profile: Profile, part: EpochProfile) -> list[str]:
+        from npuscope.families.ethos_u.report import kernel_lines
+
+        return kernel_lines(profile, part)
+
+    def axes(self, options: Options, generations: Sequence[str]) -> tuple[Axis, ...]:
+        from npuscope.advice.tune.space import DEFAULT, Axis, AxisSetting
+        from npuscope.families.ethos_u.build import VARIED_MODES
+        from npuscope.families.ethos_u.machine import load_machine
+
+        axes = list(super().axes(options, generations))
+        if not options.get("memory_mode"):
+            usual = load_machine(str(options["machine"])).memory_mode
+            others = (
+                AxisSetting(
+                    mode,
+                    {"memory_mode": mode},
+                    ("--memory-mode", mode),
+                    weights_in_ram=mode == "Sram_Only",
+                )
+                for mode in VARIED_MODES
+                if mode != usual
+            )
+            axes.append(Axis("memory mode", (AxisSetting(DEFAULT), *others)))
+        if not options.get("optimise"):
+            size = AxisSetting("for size", {"optimise": "Size"}, ("--optimise", "Size"))
+            axes.append(Axis("optimise", (AxisSetting(DEFAULT), size)))
+        return tuple(axes)
+
     def causes(self, a: Profile, b: Profile) -> Causes | None:
         from npuscope.families.ethos_u.causes import causes_between
 
@@ -145,10 +211,17 @@ class EthosU(Family):
 
     def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:
         from npuscope.building import read_graph
+        from npuscope.errors import ModelError
+        from npuscope.families.ethos_u.build import as_vela_reads, written_tflite
         from npuscope.rulebook.finding import gravest_first
         from npuscope.rulebook.registry import RuleKind, findings_of
 
         graph = read_graph(source, {"shapes": options.get("shapes") or {}})
+        if not isinstance(source, str | Path) or Path(source).suffix.lower() != ".tflite":
+            try:
+                graph = as_vela_reads(graph, written_tflite(graph))
+            except ModelError:  # Vela never sees what has no form in TFLite
+                return ()
         machine = options.get("machine") or FAMILY.machines()[0]
         return gravest_first(findings_of(self.rules[0], RuleKind.LINT, graph, machine))
 

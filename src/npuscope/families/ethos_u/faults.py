@@ -1,6 +1,9 @@
 """Where ethos-u-vela 5.2.0 compiles an operator to something else: its results are wrong, and
 nothing says so. Found by executing what it makes of random networks; docs/ethos_u.md has the
-figures."""
+figures.
+
+Graphs are those that Vela reads (`build.as_vela_reads`): an ONNX network of unsigned bytes is
+written as a signed one, and its divisions may be left to the CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from npuscope.ops.table import having
 from npuscope.ops.traits import Trait
 
 _ALL, _OLD, _U85 = ("ethos-u",), ("ethos-u55", "ethos-u65"), ("ethos-u85",)
-_EXTREMES = having(Trait.PICKS, Trait.REDUCES)
+_EXTREMES = having(Trait.PICKS) & having(Trait.REDUCES)
 
 
 class VelaFault(Struct, frozen=True):
@@ -29,7 +32,10 @@ class VelaFault(Struct, frozen=True):
 
 
 def faults_of(graph: Graph, op: Op, machine: str) -> Iterator[VelaFault]:
-    for fault in FAULTS if op.inputs else ():
+    """Vela leaves operators on real numbers to the CPU, which computes them as they are meant."""
+    values = [graph.tensors[name] for name in (*op.inputs, *op.outputs) if name]
+    real = any(tensor.dtype is DType.FLOAT32 for tensor in values)
+    for fault in FAULTS if op.inputs and not real else ():
         if machine.startswith(fault.machines) and fault.applies(graph, op):
             yield fault
 
@@ -42,7 +48,11 @@ def _maker(graph: Graph, op: Op) -> Op | None:
 
 
 def _sums_axes(graph: Graph, op: Op) -> bool:
-    return op.kind == "ReduceSum" and len(op.attrs_as(ReduceAttrs).axes) > 1
+    """Axes of 1 after the first one are summed by leaving them out."""
+    if op.kind != "ReduceSum":
+        return False
+    shape = graph.tensors[op.inputs[0]].shape
+    return any(shape[axis] > 1 for axis in op.attrs_as(ReduceAttrs).axes[1:])
 
 
 def _rows_move(graph: Graph, op: Op) -> bool:
@@ -154,11 +164,21 @@ def _mirrors_memory(graph: Graph, op: Op) -> bool:
     return any(pads[-1]) or (len(pads) == 4 and any(pads[0]))
 
 
-def _is_nearest(graph: Graph, op: Op) -> bool:
+def _moves_by_centres(graph: Graph, op: Op) -> bool:
+    """A nearest resize that takes other pixels by their centres than by their corners: not by a
+    whole factor."""
     attrs = op.attrs
     if not isinstance(attrs, ResizeAttrs) or attrs.mode is not ResizeMode.NEAREST:
         return False
-    return attrs.coordinates is Coordinates.ASYMMETRIC
+    if attrs.coordinates is not Coordinates.ASYMMETRIC:
+        return False
+    sizes = zip(graph.tensors[op.inputs[0]].shape, graph.output_tensor(op).shape, strict=True)
+    return any(centres(n, m) != [i * n // m for i in range(m)] for n, m in sizes if n != m)
+
+
+def centres(size: int, target: int) -> list[int]:
+    """Places that a nearest resize of an axis reads where it goes by the centres of pixels."""
+    return [(2 * place + 1) * size // (2 * target) for place in range(target)]
 
 
 def _selects_reshaped(graph: Graph, op: Op) -> bool:
@@ -186,6 +206,10 @@ def stride_gaps(graph: Graph, op: Op) -> tuple[int, int]:
     return max(attrs.strides[0] - height, 0), max(attrs.strides[1] - width, 0)
 
 
+def _centres_in_a_stride(graph: Graph, op: Op) -> bool:
+    return max(stride_gaps(graph, op)) > 1  # half of a gap of 1 is no pixel
+
+
 FAULTS = (
     VelaFault("divides stored values", _U85, lambda graph, op: op.kind == "Div"),
     VelaFault("sums one axis", _ALL, _sums_axes),
@@ -193,7 +217,7 @@ FAULTS = (
     VelaFault("reduces other values", _U85, _reduces_part_or_rows),
     VelaFault("writes a reduction before its place", _OLD, _pads_a_reduction),
     VelaFault("pads with memory", _ALL, _mirrors_memory),
-    VelaFault("resizes by centres", _U85, _is_nearest),
+    VelaFault("resizes by centres", _U85, _moves_by_centres),
     VelaFault("clips bytes as signed", _OLD, _transposes_bytes),
     VelaFault("pads after the image", _ALL, _multiplies_a_part),
     VelaFault("pads after the image", _OLD, _transposes_a_part),
@@ -203,5 +227,5 @@ FAULTS = (
     VelaFault("clips bytes as signed", _OLD, _multiplies_and_clips),
     VelaFault("selects in another shape", _U85, _selects_reshaped),
     VelaFault("selects by one bit", _U85, _selects_by_output),
-    VelaFault("centres in a stride", _U85, lambda graph, op: any(stride_gaps(graph, op))),
+    VelaFault("centres in a stride", _U85, _centres_in_a_stride),
 )

@@ -26,6 +26,17 @@ class Storage(StrEnum):
     NONE = "NONE"
 
 
+# Axes of an output that U85 writes in another order.
+TURNS = {
+    "HWC": (0, 1, 2),
+    "WHC": (1, 0, 2),
+    "HCW": (0, 2, 1),
+    "WCH": (1, 2, 0),
+    "CHW": (2, 0, 1),
+    "CWH": (2, 1, 0),
+}
+
+
 class FeatureMap(Struct, frozen=True):
     """Where a feature map is: up to four tiles. Chained ones never reach a memory; `region` is
     then the number of a chaining buffer."""
@@ -138,6 +149,14 @@ class NpuKernel(Struct, frozen=True):
     resize: ResizeSteps
     blockdep: int
     is_u85: bool
+
+    @property
+    def stored_shape(self) -> tuple[int, int, int]:
+        """Of the output, as it is written."""
+        if self.transpose in ("", "HWC"):
+            return self.shape
+        rows, columns, channels = (self.shape[axis] for axis in TURNS[self.transpose])
+        return rows, columns, channels
 
     @property
     def output_scale(self) -> Scale:

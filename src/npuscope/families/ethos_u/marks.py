@@ -14,6 +14,14 @@ def is_executorch(head: bytes) -> bool:
     return head[4:6] == EXECUTORCH
 
 
+def program_in(path: Path) -> Path | None:
+    """The file itself, or the one program in a folder, as `compile -o` writes it."""
+    if path.is_dir():
+        files = [file for file in path.glob("*_vela.tflite") if is_program(file)]
+        return files[0] if len(files) == 1 else None
+    return path if is_program(path) else None
+
+
 def is_program(path: Path) -> bool:
     if not path.is_file():
         return False

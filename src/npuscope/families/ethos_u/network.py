@@ -31,7 +31,7 @@ from npuscope.ops.run import run_once
 from npuscope.text import safe_terminal
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Watch = Callable[[Offload, NpuKernel, Array], None]
+Watch = Callable[[Offload, NpuKernel, Array], Array | None]
 _FIRST_TENSOR_REGION = 3
 
 
@@ -155,19 +155,19 @@ def executed(
     """Outputs by the names of the network that was compiled, in its types, where it is known."""
     network = Network(file)
     arrays = {
-        name: _moved(values, network.file.tensor(network.inputs[name]).type)
-        for name, values in _renamed(inputs, tuple(network.inputs), "inputs").items()
+        name: moved(values, network.file.tensor(network.inputs[name]).type)
+        for name, values in renamed(inputs, tuple(network.inputs), "inputs").items()
     }
     results = network.run(arrays)
     if compiled is None:
         return results
     return {
-        name: _moved(values, compiled.tensors[name].dtype.value.upper())
-        for name, values in _renamed(results, compiled.outputs, "outputs").items()
+        name: moved(values, compiled.tensors[name].dtype.value.upper())
+        for name, values in renamed(results, compiled.outputs, "outputs").items()
     }
 
 
-def _renamed(arrays: Mapping[str, Array], names: tuple[str, ...], what: str) -> dict[str, Array]:
+def renamed(arrays: Mapping[str, Array], names: tuple[str, ...], what: str) -> dict[str, Array]:
     """In the order of `names`; where Vela has changed them, the order is the same."""
     if len(arrays) != len(names):
         raise ModelError(
@@ -181,7 +181,7 @@ def _renamed(arrays: Mapping[str, Array], names: tuple[str, ...], what: str) -> 
 _HALVES = {("UINT8", "INT8"): -128, ("INT8", "UINT8"): 128}
 
 
-def _moved(values: Array, type: str) -> Array:
-    """Between signed and unsigned values of the same meaning: Vela's file has the former."""
+def moved(values: Array, type: str) -> Array:
+    """In that type, where it has another sign for the same values: Vela's file has signed ones."""
     half = _HALVES.get((str(values.dtype).upper(), type))
     return values if half is None else (values.astype(np.int16) + half).astype(type.lower())

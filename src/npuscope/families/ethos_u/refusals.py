@@ -14,6 +14,7 @@ from npuscope.rulebook import fixes
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.fix import FixTemplate, at_most
 from npuscope.rulebook.registry import Rule, RuleKind, declare
+from npuscope.structs import replace
 
 OTHER_OPERATOR = FixTemplate(
     "ethos-other-operator",
@@ -24,8 +25,18 @@ WITHIN_LIMITS = FixTemplate(
     "ethos-within-limits", "stay within the limit that Vela names, or do it in two steps"
 )
 
+# In the words of what this family has: Vela takes the types of the file.
+INTEGER_INPUT = replace(
+    fixes.INTEGER_INPUT,
+    title="use an int8 or uint8 input (npuscope fix --integer-io) and quantize in the application",
+)
+INTEGER_OUTPUT = replace(
+    fixes.INTEGER_OUTPUT,
+    title="use an int8 or uint8 output (npuscope fix --integer-io) and dequantize in the "
+    "application",
+)
 # Conversions at the border of the network, with what makes them unnecessary.
-_BORDER = {"QUANTIZE": fixes.INTEGER_INPUT, "DEQUANTIZE": fixes.INTEGER_OUTPUT}
+_BORDER = {"QUANTIZE": INTEGER_INPUT, "DEQUANTIZE": INTEGER_OUTPUT}
 # Fixes that are about some operators only.
 _ABOUT = {
     **{fix.id: (kind,) for kind, fix in _BORDER.items()},
@@ -96,7 +107,7 @@ ROWS = (
         r"data ?type|precision|ifm type|-bit|must be u?int|bool",
         "The NPU computes on 8 and 16 bits, some operators on 32; floats stay on the CPU, with a "
         "conversion in front of them and one behind.",
-        (fixes.QUANTIZE_OP, fixes.INTEGER_INPUT, fixes.DROP_SOFTMAX, WITHIN_LIMITS),
+        (fixes.QUANTIZE_OP, INTEGER_INPUT, fixes.DROP_SOFTMAX, WITHIN_LIMITS),
     ),
     RefusalRow(
         "ADV-ETHOS-WINDOW",
@@ -129,7 +140,7 @@ REST = RefusalRow(
     "",
     "Vela takes operators whose types, shapes and options the NPU has; all others run on the "
     "Cortex-M, and what they read and write crosses the border of the NPU.",
-    (fixes.DROP_SOFTMAX, fixes.INTEGER_INPUT, fixes.INTEGER_OUTPUT),
+    (fixes.DROP_SOFTMAX, INTEGER_INPUT, INTEGER_OUTPUT),
 )
 
 

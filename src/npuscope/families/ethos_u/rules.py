@@ -13,18 +13,25 @@ from npuscope.graph.model import Graph
 from npuscope.ops.moves import MirrorPadAttrs
 from npuscope.profiling.model import Profile
 from npuscope.program.model import EpochKind
+from npuscope.report.figures import size
 from npuscope.rulebook import fixes
 from npuscope.rulebook import registry as rulebook
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
 from npuscope.rulebook.fix import FixTemplate, FunctionEffect, at_most
+from npuscope.rulebook.fix import timed as timed_gain
 
 # From these on something is worth a word: shares of the whole time, and of what is possible.
-_SHARE, _POOR_FILL = 0.05, 0.25
+_SHARE, _POOR_FILL, _LEAST_GAIN = 0.05, 0.25, 0.01
 
 MORE_SRAM = FixTemplate(
     "ethos-more-sram",
     "let Vela use more SRAM: --optimise Performance, a larger --arena-cache-size, another "
     "--memory-mode",
+    function=FunctionEffect.UNTOUCHED,
+)
+OTHER_MODE = FixTemplate(
+    "ethos-memory-mode",
+    "--memory-mode {mode}, where the chip has {sram} of SRAM for it",
     function=FunctionEffect.UNTOUCHED,
 )
 ONE_STREAM = FixTemplate(
@@ -114,6 +121,33 @@ def waits_for_copies(profile: Profile) -> Iterator[Hit]:
     if total and waited > _SHARE * total:
         share = f"{100 * waited / total:.0f} %"
         yield Hit((), share, f"{100 * _SHARE:.0f} % of the time", {"cycles": round(waited)})
+
+
+@advise(
+    "ADV-ETHOS-MODE",
+    "Another memory mode is faster",
+    severity=Severity.INFO,
+    confidence=Confidence.VERIFIED,
+    cause="The memory mode says whether weights and feature maps are in SRAM or in the memory "
+    "beyond. What is in SRAM is read faster, and Vela does not copy it first.",
+    fixes=(OTHER_MODE,),
+)
+def faster_mode(profile: Profile) -> Iterator[Hit]:
+    """The network was compiled in the other memory modes too, and one of them takes less time."""
+    run: EthosRun = profile.payload
+    best = min(run.other_modes, key=lambda trial: trial.total_ms, default=None)
+    if best is not None and best.total_ms < (1 - _LEAST_GAIN) * profile.total_ms:
+        words: dict[str, Value] = {"mode": best.mode, "sram": size(best.sram_bytes)}
+        evidence: dict[str, Value] = {"mode": best.mode, "sram_bytes": best.sram_bytes}
+        yield Hit(
+            (),
+            f"{best.total_ms:.4g} ms with {best.mode}, {profile.total_ms:.4g} ms with "
+            f"{run.build.machine.memory_mode}",
+            None,
+            evidence,
+            fixes={OTHER_MODE.id: words},
+            gains={OTHER_MODE.id: timed_gain(profile.total_ms - best.total_ms)},
+        )
 
 
 @advise(
@@ -239,7 +273,7 @@ def mirrored_channels(graph: Graph, machine: str) -> Iterator[Hit]:
     cause="ethos-u-vela 5.2.0 gives other values for some operators, and says nothing: bytes that "
     "are clipped as if they were signed (TRANSPOSE of uint8), reductions that lose a dimension, "
     "padded windows over a strided slice, transposed convolutions of a part of a tensor, nearest "
-    "resizes and divisions on the U85. docs/ethos_u.md lists them with what each does.",
+    "resizes by a broken factor and divisions on the U85. docs/ethos_u.md lists what each does.",
     fixes=(OTHER_FORM,),
 )
 def changed_values(graph: Graph, machine: str) -> Iterator[Hit]:

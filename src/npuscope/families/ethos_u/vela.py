@@ -73,11 +73,13 @@ def run_vela(model: bytes, machine: EthosMachine, options: VelaOptions) -> VelaO
         words += [str(source), "--accelerator-config", machine.name, "--output-dir", str(target)]
         words += ["--enable-debug-db", "--system-config", machine.system]
         words += ["--memory-mode", machine.memory_mode]
-        words += ["--config", options.config or "Arm/vela.ini"]
-        if machine.board and not options.config:
-            board = Path(folder) / "board.ini"
-            board.write_text(system_config(machine))
-            words += ["--config", str(board)]
+        words += ["--config", "Arm/vela.ini"]  # later files may change what it says
+        if not machine.in_vela:
+            own = Path(folder) / "own.ini"
+            own.write_text(system_config(machine))
+            words += ["--config", str(own)]
+        if options.config:
+            words += ["--config", str(Path(options.config).absolute())]
         if options.optimise:
             words += ["--optimise", options.optimise]
         if options.arena_cache_size is not None:
@@ -103,7 +105,7 @@ def run_vela(model: bytes, machine: EthosMachine, options: VelaOptions) -> VelaO
 
 
 def system_config(machine: EthosMachine) -> str:
-    """A board in the words of Vela's configuration files, which know none."""
+    """Clock and memories in the words of Vela's configuration files."""
     far = "OffChipFlash" if machine.arena == "sram" else "Dram"  # an arena is written to
     lines = [f"[System_Config.{machine.system}]", f"core_clock={machine.clock_mhz * 1e6:g}"]
     lines += ["axi0_port=Sram", f"axi1_port={far}"]
@@ -116,7 +118,7 @@ def system_config(machine: EthosMachine) -> str:
             f"{name}_read_latency={port.read_latency_cycles:g}",
             f"{name}_write_latency={port.write_latency_cycles:g}",
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join((*lines, *machine.vela_lines)) + "\n"
 
 
 def _failure(outcome: subprocess.CompletedProcess[bytes]) -> ModelError:

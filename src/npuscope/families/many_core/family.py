@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from npuscope.errors import UsageError
 from npuscope.families.interface import Family, Format, Options, Report, Source
 from npuscope.options.kinds import text
+from npuscope.options.rows import BUILDING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,6 +68,12 @@ class ManyCore(Family):
     def compile(self, source: Source, options: Options) -> CoreBuild:
         from npuscope.families.many_core.inference import compiled
 
+        if options.get("objective"):
+            raise UsageError(
+                "set-ups of a card are searched for estimate and explain; this takes one program",
+                where="--objective",
+                hint="leave it out",
+            )
         return compiled(source, options)
 
     def time(self, build: CoreBuild) -> Profile:
@@ -91,6 +99,12 @@ class ManyCore(Family):
     def read(self, path: Path, options: Options) -> Profile:
         from npuscope.families.many_core.report.runs import read_core_run
 
+        for name in ("overrides", "objective", "machine_file", "shapes"):
+            if options.get(name):
+                row = {**BUILDING, **{row.name: row for row in self.options}}[name]
+                raise UsageError(
+                    f"{path.name} keeps a run as it was, which no option changes", where=row.long
+                )
         return read_core_run(path)
 
     def execute(self, build: CoreBuild, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -138,6 +152,8 @@ class ManyCore(Family):
         from npuscope.families.many_core.machine import load_core_machine
         from npuscope.families.many_core.rules import core_lints
 
+        if options.get("objective"):
+            raise self.lacks("lint --objective")
         shapes: ReadOptions = {"shapes": options.get("shapes") or {}}
         return core_lints(read_graph(source, shapes), load_core_machine(str(options["machine"])))
 

@@ -34,11 +34,21 @@ def _is_summary(sample: Sample) -> bool:
     return is_summary(sample.head)
 
 
+def _is_specializations(sample: Sample) -> bool:
+    return isinstance(sample.document.get("specializations"), list)
+
+
 FORMATS = (
     Format("qpc", "program container (QPC)", _is_qpc, f"{_INSPECT}inspect_qpc"),
     Format("stats_buffer", "stats buffer", _is_stats_buffer, f"{_INSPECT}inspect_stats_buffer"),
     Format("opstats", "opstats", is_schema("opstats"), f"{_INSPECT}inspect_opstats"),
     Format("opstats_summary", "summary of opstats", _is_summary, f"{_INSPECT}inspect_summary"),
+    Format(
+        "specializations",
+        "sets of sizes for -network-specialization-config",
+        _is_specializations,
+        f"{_INSPECT}inspect_specializations",
+    ),
     Format(
         "raw_image",
         "raw image of a memory",

@@ -17,7 +17,7 @@ from npuscope.families.many_core.compiler.pipeline import compile_graph
 from npuscope.families.many_core.levers import Scaling, levers, scaling
 from npuscope.families.many_core.machine import CoreMachine, known_core_machines, load_core_machine
 from npuscope.families.many_core.opstats.lever import Lever
-from npuscope.families.many_core.opstats.model import Opstats
+from npuscope.families.many_core.opstats.model import CoreBound, CoreVerdict, Opstats
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.records import UTIMER_HZ
@@ -25,6 +25,7 @@ from npuscope.families.many_core.rules import FAMILY, core_findings
 from npuscope.families.many_core.setups.model import (
     MODEL_ERROR,
     CardSetup,
+    SetupLimit,
     SetupPrediction,
     predict,
 )
@@ -122,10 +123,12 @@ def inference(build: CoreBuild) -> Profile:
     """Simulated, with the levers that were tried; its Inference is the payload."""
     options = RunOptions(iterations=_ITERATIONS, start_iteration=1)
     result = simulate(build.program, build.machine, options)
+    timing = build.prediction
     tables = opstats_of(result.stats[0])
+    roof = tables.roofline and replace(tables.roofline, ddr_bytes=round(timing.ddr_bytes))
+    tables = replace(tables, verdict=_verdict(timing), roofline=roof)
     ways = levers(build.work, build.program.layout.cores, build.machine)
     halves = scaling(build.graph, build.program, build.machine)
-    timing = build.prediction
     run = CoreInference(build, result, tables, timing, ways, halves)
     low, high = timing.interval
     metrics = perf_metrics(build.program)
@@ -157,9 +160,21 @@ def inference(build: CoreBuild) -> Profile:
         machine_words=build.machine_words,
         fit_words=f"activations {'leave' if build.program.spilled else 'stay in'} VTCM",
         batch=build.batch,
-        figures=core_figures(tables.ddr_bytes, dict(tables.verdict.shares), run.findings),
+        figures=core_figures(timing.ddr_bytes, dict(tables.verdict.shares), run.findings),
         payload=run,
     )
+
+
+def _verdict(timing: SetupPrediction) -> CoreVerdict:
+    """What the set-up waits for most, as `manycore setups` says it; shares of the time of a run."""
+    always = (SetupLimit.HMX, SetupLimit.HVX, SetupLimit.DDR, SetupLimit.HOST)
+    shares = {
+        str(limit): ms / timing.period_ms
+        for limit, ms in timing.parts_ms.items()
+        if ms or limit in always
+    }
+    ranked = tuple(sorted(shares.items(), key=lambda pair: -pair[1]))
+    return CoreVerdict(CoreBound[timing.limit.name], ranked)
 
 
 def core_machine_info(machine: CoreMachine) -> MachineInfo:

@@ -26,7 +26,7 @@ from npuscope.families.many_core.qpc import (
     placed,
     read_qpc,
 )
-from npuscope.families.many_core.specializations import SEGMENT, read_programs
+from npuscope.families.many_core.specializations import SEGMENT, read_programs, sets_of_sizes
 from npuscope.identify.binary import inspect_raw_image
 from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.structs import replace
@@ -162,6 +162,13 @@ def inspect_stats_buffer(sample: Sample) -> FileFacts:
 def inspect_vendor_buffer(sample: Sample) -> FileFacts:
     facts = inspect_raw_image(sample)
     return replace(facts, summary={**facts.summary, "notes": [_RAW_SENTENCE]})
+
+
+def inspect_specializations(sample: Sample) -> FileFacts:
+    """The sets of sizes that `manycore compile -network-specialization-config` takes."""
+    sets = sets_of_sizes(sample.document, str(sample.path))
+    texts = [", ".join(f"{name}={size}" for name, size in sizes.items()) for sizes in sets]
+    return FileFacts("", {"sets": len(sets), "sizes": texts}, plain(list(sets)))
 
 
 def inspect_opstats(sample: Sample) -> FileFacts:

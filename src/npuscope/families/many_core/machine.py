@@ -147,11 +147,13 @@ class SetupCosts(Struct, frozen=True):
     pool_cycles_per_tap_kb: Cycles
     layout_share: Annotated[float, Range(0, 10)]
     overlap: Annotated[float, Range(1, 100)]
+    load_overlap: Annotated[float, Range(1, 100)]
     sharpness: Annotated[float, Range(1, 100)]
     tile_cycles: Cycles
     join_cycles: Cycles
     gather_cycles: Cycles
     exchange_share: Annotated[float, Range(0, 100)]
+    mix_share: Annotated[float, Range(0, 100)]
     spill_share: Annotated[float, Range(0, 10)]
     room_bytes: Bytes
     room_depth_first_bytes: Bytes
@@ -160,13 +162,15 @@ class SetupCosts(Struct, frozen=True):
     mxfp6_cycles_per_kb: Cycles
     mxfp6_overlap: Annotated[float, Range(1, 100)]
     interval: tuple[Rate, ...]
+    convolving_interval: tuple[Rate, ...]
 
 
 class Power(Struct, frozen=True):
     """Watts of a card by what it does."""
 
     idle_w: Rate
-    w_per_tmac: Rate  # a second
+    w_per_hmx: Rate  # a core whose engine is at work all the time
+    w_per_hvx: Rate  # likewise
     w_per_ddr_gb: Rate  # a second
     w_per_link_gb: Rate  # a second
     interval: tuple[Rate, ...]
@@ -332,6 +336,7 @@ def _faults(machine: CoreMachine) -> Iterator[tuple[str, str]]:
         "stats.end_ticks": machine.stats.end_ticks,
         "stats.activate_ticks": machine.stats.activate_ticks,
         "setups.interval": machine.setups.interval,
+        "setups.convolving_interval": machine.setups.convolving_interval,
     }
     if machine.power is not None:
         pairs["power.interval"] = machine.power.interval

@@ -12,41 +12,46 @@ from npuscope.families.many_core.compiler.depth_first import batch_of
 from npuscope.families.many_core.container_prog import MOST_PACE
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import CoreProgram, Pace
-from npuscope.families.many_core.setups.model import CardSetup, predict
+from npuscope.families.many_core.setups.model import CardSetup, predict, weights_stay
 from npuscope.families.many_core.setups.work import network_work
 from npuscope.families.many_core.sim.conditions import steady_conditions, to_us
 from npuscope.families.many_core.sim.events import run_inference
 from npuscope.families.many_core.sim.plan import CardPlan, Costs, plan_of
-from npuscope.families.many_core.sim.pmu import ddr_bytes
 from npuscope.graph.model import Graph
 from npuscope.structs import replace
 
-# Networks of published runs are within this. Tiny ones would be beyond it: sums know nothing of the
-# latency of single transfers, which hardly counts beside the host.
-_LEAST, _MOST = 0.4, 2.5
+# A share of a time that counts for nothing. Sums know nothing of the latency of single transfers;
+# where all of it is less than this beside the host's time, the simulator keeps it.
+_HARDLY = 0.03
+_STAY = (
+    "constants stay in VTCM from run to run, so that times are without their loads; op by op, the "
+    "simulated program loads them in every inference"
+)
 
 
 def paced(program: CoreProgram, graph: Graph, machine: CoreMachine) -> CoreProgram:
     """Of several devices nothing was published: they keep the rates of the machine."""
     if len(program.devices) > 1:
         return program
-    plan = plan_of(program, Costs(machine))
-    try:
-        simulated = _device_us(plan)
-    except TargetError:  # a machine on which the run itself will say that it never ends
-        return program
     batch, cores = batch_of(graph), program.layout.cores
     work = network_work(graph, machine, batch)
+    try:
+        simulated = _device_us(plan_of(program, Costs(machine)))
+    except TargetError:  # a machine on which the run itself will say that it never ends
+        return program
     expected, *beside = (
         1e3 * predict(work, machine, CardSetup(cores, copies, batch)).device_ms
         for copies in range(1, max(machine.cores.count // cores, 1) + 1)
     )
-    # What stays in VTCM from run to run is loaded by every one that is simulated, at most at the
-    # rate that DDR has.
-    traffic = sum(sum(ddr_bytes(task)) for task in plan.tasks)
-    expected = max(expected, traffic / machine.ddr.peak_gb_per_s / 1e3)
+    loads_us = work.weight_bytes / machine.ddr.effective_gb_per_s / 1e3
+    stay = weights_stay(work, machine, CardSetup(cores, batch=batch))
+    if stay and loads_us > _HARDLY * expected:
+        layout = replace(program.layout, notes=(*program.layout.notes, _STAY))
+        program = replace(program, layout=layout)
     slowdowns = tuple(_thousandths(us / expected) for us in beside)
-    alone = min(max(expected / simulated, _LEAST), _MOST)
+    alone = expected / simulated
+    if simulated < _HARDLY * machine.host.fixed_us:
+        alone = max(alone, 1.0)
     return replace(program, pace=Pace(_thousandths(alone), slowdowns))
 
 

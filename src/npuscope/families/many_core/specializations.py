@@ -20,6 +20,7 @@ from npuscope.text import safe_terminal
 SEGMENT = "osb.spec."
 _MOST = 64  # sets of sizes
 _MOST_SIZE = 1 << 31
+_GRAPH_NAME = "_graph_name"  # of a set, in flat files of some versions
 
 Sizes = dict[str, int]  # by the names that the file has for them
 
@@ -28,12 +29,17 @@ Sizes = dict[str, int]  # by the names that the file has for them
 
 
 def read_config(path: str | Path) -> tuple[Sizes, ...]:
-    """{"specializations": [{"batch_size": "1", "seq_len": "128"}, ...]}, as the vendor's has it."""
+    """{"specializations": [{"batch_size": "1", "seq_len": "128"}, ...]}, as the vendor's has it;
+    later files name each set: {"name": "Prefill", "symbols": {"batch_size": "1", ...}}."""
     where = safe_terminal(str(path))
     try:
         table = parse_json(read_bytes(path, VENDOR_JSON))
     except ValueError as error:
         raise FileError(f"is not valid JSON: {error}", where=where) from None
+    return sets_of_sizes(table, where)
+
+
+def sets_of_sizes(table: object, where: str) -> tuple[Sizes, ...]:
     rows = table.get("specializations") if isinstance(table, dict) else None
     if not isinstance(rows, list) or not 0 < len(rows) <= _MOST:
         raise FileError(
@@ -41,18 +47,23 @@ def read_config(path: str | Path) -> tuple[Sizes, ...]:
             where=f"{where}: $.specializations",
             hint='{"specializations": [{"batch_size": "1", "seq_len": "128"}]}',
         )
+    sets = []
     for number, row in enumerate(rows):
         place = f"{where}: $.specializations[{number}]"
+        if isinstance(row, dict) and "symbols" in row:
+            row, place = row["symbols"], f"{place}.symbols"
         if not isinstance(row, dict) or not row:
             raise FileError("expected an object of sizes by name", where=place)
-        for name, value in row.items():
+        sizes = {name: value for name, value in row.items() if name != _GRAPH_NAME}
+        for name, value in sizes.items():
             text = str(value) if type(value) in (int, str) else ""
             digits = text.isascii() and text.isdecimal() and len(text) < 11
             if not digits or not 0 < int(text) < _MOST_SIZE:
                 raise FileError(
                     "expected a size of at least 1", where=f"{place}.{safe_terminal(name)}"
                 )
-    return tuple({name: int(size) for name, size in row.items()} for row in rows)
+        sets.append({name: int(size) for name, size in sizes.items()})
+    return tuple(sets)
 
 
 def network_name(network: str, number: int) -> str:

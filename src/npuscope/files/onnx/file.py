@@ -171,13 +171,11 @@ def _updated(proto: Any) -> Any:
     versions = [entry.version for entry in proto.opset_import if entry.domain in _OWN_DOMAINS]
     if not versions or versions[0] >= OLDEST_OPSET:
         return proto
-    from onnx import shape_inference, version_converter
+    from onnx import version_converter
 
-    inference = shape_inference.InferenceError
-    refused = (version_converter.ConvertError, inference, RuntimeError, ValueError, TypeError)
     try:
         return version_converter.convert_version(proto, _UPDATED_OPSET)
-    except refused:
+    except (version_converter.ConvertError, *_onnx_refusals()):
         return proto  # refused for its opset
 
 

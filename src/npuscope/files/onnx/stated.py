@@ -122,7 +122,9 @@ def unknown(walk: OnnxWalk, node: Node, refusal: ModelError | None = None) -> No
         proto = walk.node_protos().get(node.output)
         bodies = (item.g for item in proto.attribute if item.HasField("g")) if proto else ()
         rows = (const.data.size for const in operands if const.data.ndim > 1)
-        attrs = UnknownAttrs(node.kind, shape, part, sum(rows) + sum(map(body_weights, bodies)))
+        weights = sum(rows) + sum(map(body_weights, bodies))
+        form = refusal.message if refusal is not None else ""
+        attrs = UnknownAttrs(node.kind, shape, part, form, weights)
         walk.builder.emit(UNKNOWN, sources, attrs, tensor, (node.origin,))
         walk.define(name, LayoutValue(tensor.name, plain(len(shape))))
 

@@ -142,7 +142,7 @@ class TfliteReader:
             where = refusal.where or op.origin
             note = f"{where}: {refusal.message}: work of unknown cost"
             self.builder.graph.notes.append(note)
-            self._unknown(op, needed)
+            self._unknown(op, needed, refusal.message)
 
     def _input(self, index: int) -> str:
         tensor = self.source.tensors[index]
@@ -172,7 +172,7 @@ class TfliteReader:
         constant = index in self.tensors.widened or (index >= 0 and source.data is not None)
         return constant and (op.kind == "DENSIFY" or source.type == "FLOAT16")
 
-    def _unknown(self, op: SourceOp, needed: set[int]) -> None:
+    def _unknown(self, op: SourceOp, needed: set[int], form: str = "") -> None:
         """An operator that nothing here computes: one op for every output that somebody reads."""
         inputs = tuple(tensor.name for tensor in map(self._known, op.inputs) if tensor is not None)
         # What cannot be named (handles, sparse constants) is stood for by the network's input.
@@ -188,7 +188,7 @@ class TfliteReader:
                 )
             shape = self._stated_size(op, index)
             result = self.tensors.add(source, shape, STAND_INS.get(source.type))
-            attrs = UnknownAttrs(op.kind.removeprefix(_CUSTOM), shape, part)
+            attrs = UnknownAttrs(op.kind.removeprefix(_CUSTOM), shape, part, form)
             self.builder.emit(UNKNOWN, inputs, attrs, result, (op.origin,))
 
     def _stated_size(self, op: SourceOp, index: int) -> Shape:

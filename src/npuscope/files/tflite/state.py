@@ -57,8 +57,9 @@ class _State(Struct):
         elif op.kind == READ:
             self._read(op)
         elif op.kind == ASSIGN:
-            self.value[self._variable(op)] = self.renamed(op.inputs[1])
-            self.assigned.add(self._variable(op))
+            name = self._variable(op)  # before its inputs are looked at: it counts them
+            self.value[name] = self.renamed(op.inputs[1])
+            self.assigned.add(name)
         elif op.kind != ONCE:
             return replace(op, inputs=tuple(map(self.renamed, op.inputs)))
         return None

@@ -108,6 +108,11 @@ def program_from_c_info(info: CInfo) -> Program:
 def _graph(info: CInfo) -> GraphInfo:
     if info.graphs:
         return info.graphs[0]
+    if all(getattr(info, key) is None for key in ("environment", "validation", "memory_footprint")):
+        raise FileError(
+            "this JSON file is not a c_info.json of the vendor's compiler",
+            hint="`npuscope inspect FILE` says what it is",
+        )
     raise FileError(
         "has no network, only measurements",
         where="$.graphs",

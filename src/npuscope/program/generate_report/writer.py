@@ -113,7 +113,6 @@ def generate_report_text(
 ) -> str:
     """Tool, layers, compiler, pools, used ranges, epochs, sections: in the vendor's order."""
     usage = pool_usage(program)
-    old = program.generation.startswith(_OLD_STYLE)
     used = [pool for pool in usage if pool.high > pool.low]
     width = max((len(pool.name) for pool in used), default=0)
     rows = [f"\t{_place(pool, width)} 0x{pool.low:08X}-0x{pool.high:08X}" for pool in used]
@@ -124,7 +123,7 @@ def generate_report_text(
         _compiler(program, machine, call),
         _pools(usage),
         ["", "Used memory ranges", _RULER, *rows, _END],
-        ["", "Epochs details", _RULER, *(_old_epochs if old else _boxed_epochs)(program), _END],
+        ["", "Epochs details", _RULER, *epoch_lines(program), _END],
         _sections(usage),
         _speed(profile, machine, graph) if profile else [],
     ]
@@ -204,22 +203,35 @@ def amount(size_bytes: int) -> str:
     return f"{size_bytes / (1 << 20):>10.3f} MB"
 
 
-def _old_epochs(program: Program) -> list[str]:
+def epoch_lines(program: Program, together: bool = False) -> list[str]:
+    """The epochs as the report of a generation lists them. With `together`, neighbours that say the
+    same share a line, which keeps the list of a large network on a screen."""
+    if program.generation.startswith(_OLD_STYLE):
+        return _old_epochs(program, together)
+    return _boxed_epochs(program)
+
+
+def _old_epochs(program: Program, together: bool = False) -> list[str]:
     """Those without work count too, and pass for epochs of the NPU."""
     total, software = sum(program.tally.values()), program.count(EpochKind.SW)
-    return [
+    lines = [
         f"Total number of epochs: {total} of which {software} implemented in software",
         "---",
         "epoch ID   HW/SW/EC Operation (SW only)",
-        *(_old_epoch(epoch, program.epoch_controller) for epoch in program.epochs),
     ]
+    rows = [(epoch.number, _old_words(epoch, program.epoch_controller)) for epoch in program.epochs]
+    for words, run in groupby(rows, key=lambda row: row[1] if together else row):
+        numbers = [number for number, _ in run]
+        label = f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"
+        lines.append(f"epoch {label:<6} {words if together else words[1]}".rstrip())
+    return lines
 
 
-def _old_epoch(epoch: Epoch, controller: bool) -> str:
+def _old_words(epoch: Epoch, controller: bool) -> str:
     in_blob = epoch.blob is not None or (controller and epoch.kind is EpochKind.EMPTY)
     mark = _OLD_MARKS.get(epoch.kind, " EC " if in_blob else " HW ")
     details = f"({_operator(epoch):^20})" if epoch.kind is EpochKind.SW else ""
-    return f"epoch {epoch.number:<6} {mark}   {details}".rstrip()
+    return f"{mark}   {details}"
 
 
 def _boxed_epochs(program: Program) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import numpy as np
 from msgspec import field
 
 from npuscope.bounded_file import SOURCE, read_text
-from npuscope.errors import FileError
+from npuscope.errors import FileError, TargetError
 from npuscope.program.addresses import AddressMap
 from npuscope.program.model import LISTS_ALL_EPOCHS, Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.c_values import Struct, Sum, Value
@@ -42,6 +43,8 @@ from npuscope.program.network_c.read_software import Images, SoftwareReader
 from npuscope.program.network_c.read_units import UnitReader
 from npuscope.program.network_c.stated_call import stated_call
 from npuscope.program.network_c.vendor_functions import KERNEL
+from npuscope.program.network_c.writer_blocks import call_function
+from npuscope.program.network_c.writer_scope import Scope
 from npuscope.program.weight_files import AddressedBytes, PoolImages, overlaid
 from npuscope.shown import counted
 from npuscope.structs import replace
@@ -127,7 +130,7 @@ def _understood(
     external = tuple(pool for pool in symbols.values() if pool.name not in placed)
     header = replace(header, pools=(*header.pools, *external))
     notes = [*_placement_notes(external), *_kernel_notes(text)]
-    reader = _Reader(source, header, find, path.stem, report_buffers, notes=notes)
+    reader = _Reader(source, header, find, path.stem, report_buffers, text, notes=notes)
     includes = frozenset(_INCLUDE.findall(text))
     return replace(reader.read(), bases=bases_of(symbols), includes=includes)
 
@@ -158,16 +161,33 @@ def _placement_notes(external: tuple[Pool, ...]) -> list[str]:
     ]
 
 
-class _Reader(msgspec.Struct):
+# What a C compiler does not see; strings stay as they are.
+_UNSEEN = re.compile(r'("(?:[^"\\\n]|\\.)*")|/\*.*?\*/|//[^\n]*|\s+', re.S)
+_OWN_KERNEL = re.compile(r"\b(npuscope_\w+)\(&")
+
+
+def _bare(text: str) -> str:
+    return _UNSEEN.sub(lambda part: part[1] or "", text)
+
+
+class _Reader(msgspec.Struct, dict=True):
     source: CSource
     header: SourceHeader
     find: FindImages | None
     name: str
     report_buffers: tuple[Buffer, ...] = ()
+    text: str = ""
     notes: list[str] = field(default_factory=list)
+    contradictions: list[str] = field(default_factory=list)
     views: list[Buffer] = field(default_factory=list)
     scratch: list[Buffer] = field(default_factory=list)
     tabled: frozenset[str] = frozenset()  # names in the tables; an absent operand has none
+    tables: Program | None = None  # pools and buffers, before any epoch is read
+
+    @property
+    def network(self) -> str:
+        """The name that our own writer gave the network; empty in files of others."""
+        return dict(self.header.options).get("--network-name", "")
 
     def read(self) -> NetworkC:
         pools = Pools(self.header.pools)
@@ -176,7 +196,15 @@ class _Reader(msgspec.Struct):
         names = {pool.name for pool in pools.pools}
         fits = _same_places(tables["Internal"] or rows, self.report_buffers, pools.pools)
         reported = (b for b in self.report_buffers if fits and b.pool in names)
-        buffers = _unique([*reported, *rows])
+        if self.network:  # our own tables say everything but how long a buffer lives
+            lives = {b.name: b for b in reported}
+            buffers = [
+                b if b.name not in lives else b.living(lives[b.name].first, lives[b.name].last)
+                for b in _unique(rows)
+            ]
+            buffers += [b for b in lives.values() if b.name not in {one.name for one in rows}]
+        else:
+            buffers = _unique([*reported, *rows])
         data: Mapping[str, bytes] = {}
         if self.find is not None:
             real = tuple(pool for pool in self.header.pools if not pool.virtual)
@@ -185,6 +213,17 @@ class _Reader(msgspec.Struct):
             data = {**weights.data, **_of_banks(self.header.pools, weights.data, ends)}
             self.notes = [*self.notes, *weights.notes]
         self.tabled = frozenset([*(buffer.name for buffer in buffers), ""])
+        self.tables = Program(
+            self.name,
+            "stm32n6",
+            self.header.generation,
+            False,
+            pools.pools,
+            tuple(buffers),
+            (),
+            (),
+            (),
+        )
         places = AddressMap(pools.pools, buffers)
         items = self._items()
         images = Images(pools, data)
@@ -211,6 +250,7 @@ class _Reader(msgspec.Struct):
             source="network.c",
             notes=tuple(self.notes),
             compiler_options=self.header.options,
+            contradictions=tuple(self.contradictions),
         )
         return NetworkC(self.header, program, items, stated=stated, report_fits=fits)
 
@@ -271,7 +311,17 @@ class _Reader(msgspec.Struct):
         epoch = Epoch(item.number, item.last, kind, operators, origin)
         stated = stated_call(end) if end else None
         if stated is not None and self.tabled >= {*stated.inputs, *stated.outputs, ""}:
-            return replace(epoch, call=stated)
+            if self._is_done(epoch, stated):
+                return replace(epoch, call=stated)
+            line = self.text.count("\n", 0, max(0, self.text.find(f" {item.end}("))) + 1
+            self.contradictions.append(
+                f"{self.source.where}:{line}: the C of {epoch.name} is not that of the call in its "
+                "comment (the file was edited, or another version of npuscope wrote it)"
+            )
+            body = self._bare_text.partition(f"{item.end}(")[2].partition(";}")[0]
+            own = _OWN_KERNEL.search(body)
+            if own:  # only the comment can say what a kernel of ours computes
+                return replace(epoch, call=Call(own[1], (), ()))
         for error in (e for f in (start, end) if f for e in f.skipped()):
             self.notes.append(f"skipped at {error.where}: {error.message}")
         if item.blob:
@@ -286,6 +336,21 @@ class _Reader(msgspec.Struct):
             return replace(epoch, groups=None if reader.unknown else groups)
         call = self._call(epoch, end or start, places, pools, images)
         return replace(epoch, call=call)
+
+    def _is_done(self, epoch: Epoch, call: Call) -> bool:
+        """Whether the C of an epoch is what our writer writes for a call. A comment alone proves
+        nothing: the board executes the C."""
+        assert self.tables is not None
+        try:
+            scope = Scope.of(self.tables, None, self.network)
+            lines = call_function(scope, replace(epoch, call=call))
+        except (TargetError, ValueError, LookupError, ArithmeticError, TypeError):
+            return False  # no C does what the comment says
+        return _bare("\n".join(lines)) in self._bare_text
+
+    @cached_property
+    def _bare_text(self) -> str:
+        return _bare(self.text)
 
     def _call(
         self,

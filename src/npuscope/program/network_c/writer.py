@@ -101,7 +101,10 @@ def _pool(scope: Scope, pool: Pool) -> Lines:
         throughput, latency = "MID", "HIGH"
     else:
         throughput, latency = ("HIGH", "LOW") if pool.freq_ratio < 2 else ("MID", "MID")
-    powers = {p.name: (p.read_power_mw, p.write_power_mw) for p in scope.machine.pools}
+    powers = {
+        p.name: (p.read_power_mw, p.write_power_mw)
+        for p in (scope.machine.pools if scope.machine else ())
+    }
     read_power, write_power = powers.get(pool.name, (0.0, 0.0))
     words = [
         f"index={index}",

@@ -32,11 +32,11 @@ class Scope(Struct, frozen=True, dict=True):
     """One program under one C name."""
 
     program: Program
-    machine: Machine
+    machine: Machine | None  # whose pools state their power; None where only epochs are written
     network: str
 
     @classmethod
-    def of(cls, program: Program, machine: Machine, name: str) -> Scope:
+    def of(cls, program: Program, machine: Machine | None, name: str) -> Scope:
         if any(epoch.groups is None and epoch.kind is EpochKind.HW for epoch in program.epochs):
             raise TargetError(
                 "the program has no unit registers, so it cannot be written as C source",

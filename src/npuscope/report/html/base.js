@@ -29,15 +29,39 @@ const chip = (text, title) => el("span", title ? { class: "chip", title } : { cl
 // The error of a prediction is in the page's first line; here it shows under the pointer.
 const sourceChip = () => (data.source ? chip(data.source, data.sure) : chip(data.sure));
 
+// Texts in pictures are measured in the font that this browser draws them with: `size` in pixels,
+// `bold` as in the style sheet.
+const SMALL = 11; // pixels, the letters of pictures
+const pen = document.createElement("canvas").getContext("2d");
+const textFont = getComputedStyle(document.body).fontFamily;
+let penFont = "";
+function measured(text, size = SMALL, bold = false) {
+  const font = `${bold ? 600 : 400} ${size}px ${textFont}`;
+  if (font !== penFont) penFont = pen.font = font;
+  return pen.measureText(text);
+}
+const textWidth = (text, size, bold) => measured(text, size, bold).width;
+
 // As many parts of a text as there is room for, the first in any case.
-const LETTER = 6.4; // pixels, of the small letters in pictures
 function fitting(parts, room) {
   let text = parts[0];
   for (const part of parts.slice(1)) {
-    if ((text + part).length * LETTER > room) break;
+    if (textWidth(text + part) > room) break;
     text += part;
   }
   return text;
+}
+
+// A text that is at most `room` pixels wide; of a longer one the middle goes.
+function fitted(text, room, size, bold) {
+  if (textWidth(text, size, bold) <= room) return text;
+  let [least, most] = [1, text.length];
+  while (least < most) {
+    const letters = Math.ceil((least + most) / 2);
+    if (textWidth(cut(text, letters), size, bold) <= room) least = letters;
+    else most = letters - 1;
+  }
+  return cut(text, least);
 }
 
 const ms = (value) =>

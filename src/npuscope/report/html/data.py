@@ -216,7 +216,7 @@ def _utilisation(profile: Profile) -> tuple[str, str, str]:
     engines = [
         f"{name if len(name) > 3 else name.upper()} {100 * share:.0f} %" for name, share in busiest
     ]
-    return "Engine utilisation", engines[0] if engines else DASH, ", ".join(engines[1:])
+    return "Shares of the time", engines[0] if engines else DASH, ", ".join(engines[1:])
 
 
 def _range(profile: Profile) -> str:

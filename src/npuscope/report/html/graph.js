@@ -3,7 +3,6 @@
 const LANE = 11;
 const ROW_HEIGHTS = [4, 7, 11, 16, 22];
 const SMALLEST_TEXT = 11; // height of a row
-const CHARACTER = 6.1; // wide, in the font of a row
 const INDENT = 14;
 // Modules that the reader opened or closed, by key: they stay so when the page is drawn again.
 const turned = new Map();
@@ -237,7 +236,7 @@ function graphRow(view, row, n, place) {
   );
 }
 
-const LEAST_NAME = 10; // characters
+const LEAST_NAME = 60; // pixels, below which a name cannot be read
 
 const barRoom = (wide) => Math.min(220, wide * (wide < 500 ? 0.1 : 0.2));
 
@@ -258,6 +257,7 @@ function rowTexts(view, row, spent, place) {
   const { high, wide, left, y } = place;
   const base = y + high / 2 + 4;
   const size = high < 14 ? "node-small" : "";
+  const letters = high < 14 ? 9.5 : SMALL; // pixels, as in the style sheet
   const depth = row.head ? row.module.depth : row.module ? row.module.depth + 1 : 0;
   const number = left + Math.min(depth, 8) * INDENT;
   const room = wide - barRoom(wide) - 78 - number - 62;
@@ -271,13 +271,13 @@ function rowTexts(view, row, spent, place) {
     const count = row.module.last - row.module.first + 1;
     const tail = count === 1 ? "1 epoch" : `${count} epochs`;
     const title = (share) => {
-      const text = cut(row.module.name, Math.max(8, (room * share) / CHARACTER));
+      const text = fitted(row.module.name, Math.max(LEAST_NAME, room * share), letters, true);
       return svg("text", { class: `module-name ${size}`, x: number, y: base }, `${mark} ${text}`);
     };
     // On a phone the name alone; what the epochs compute is in the tip.
-    if (room * 0.55 < LEAST_NAME * 2 * CHARACTER) return [title(1.4), time, rowBar(row, spent, place)];
+    if (room * 0.55 < 2 * LEAST_NAME) return [title(1.4), time, rowBar(row, spent, place)];
     const ops = counted(rowEpochs(row).flatMap((epoch) => epoch.ops));
-    const told = cut(`${tail}: ${ops}`, Math.max(9, (room * 0.55) / CHARACTER));
+    const told = fitted(`${tail}: ${ops}`, Math.max(LEAST_NAME, room * 0.5), letters);
     return [
       title(0.48),
       svg("text", { class: `node-ops ${size}`, x: number + 64 + room * 0.44, y: base }, told),
@@ -289,18 +289,23 @@ function rowTexts(view, row, spent, place) {
   const names = [counted(epoch.ops) || epoch.kind, epoch.origin.join(", ")];
   return [
     svg("text", { class: `node-number ${size}`, x: number, y: base }, label(epoch)),
-    ...twoTexts(names, ["node-name", "node-ops"], size, number + 50, base, room),
+    ...twoTexts(names, { size, letters, x: number + 50, y: base, room }),
     time,
     rowBar(row, spent, place),
   ];
 }
 
-// Beside each other; on a phone, where neither could be read, the second alone.
-function twoTexts(names, classes, size, x, y, room) {
-  const one = (n, left, share) =>
-    svg("text", { class: `${classes[n]} ${size}`, x: left, y }, cut(names[n], Math.max(6, (room * share) / CHARACTER)));
-  if (room * 0.42 < LEAST_NAME * CHARACTER) return [one(names[1] ? 1 : 0, x, 1)];
-  return [one(0, x, 0.42), one(1, x + room * 0.44, 0.55)];
+// Next to each other; on a phone, where neither could be read, the second alone.
+function twoTexts(names, { size, letters, x, y, room }) {
+  const classes = ["node-name", "node-ops"];
+  const text = (n, left, share) =>
+    svg(
+      "text",
+      { class: `${classes[n]} ${size}`, x: left, y },
+      fitted(names[n], Math.max(LEAST_NAME / 2, room * share), letters),
+    );
+  if (room * 0.42 < LEAST_NAME) return [text(names[1] ? 1 : 0, x, 1)];
+  return [text(0, x, 0.42), text(1, x + room * 0.44, 0.55)];
 }
 
 const moduleLines = (module, spent) => [

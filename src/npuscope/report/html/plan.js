@@ -45,7 +45,7 @@ function planChart(label, height, parts) {
 }
 
 const planText = (kind, x, y, text, room) =>
-  svg("text", { class: kind, x, y }, cut(text, Math.floor(room / LETTER)), svg("title", {}, text));
+  svg("text", { class: kind, x, y }, fitted(text, room), svg("title", {}, text));
 
 // One row per unit, one bar per run.
 function frameChart(frame) {

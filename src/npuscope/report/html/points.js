@@ -220,13 +220,15 @@ function frontNames(front, x, y, box) {
   const most = Math.max(12, Math.floor((box.right - box.left) / 14));
   return front.flatMap((point) => {
     const name = cut(data.cloud.models.length > 1 ? data.cloud.models[point.model] : point.name, most);
-    const width = 6.3 * name.length;
+    const size = measured(name);
+    const width = size.width;
+    const high = size.fontBoundingBoxAscent + size.fontBoundingBoxDescent;
     const [px, py] = [x(point.values[cloud.x]), y(point.values[cloud.y])];
     const left = px + 9 + width > box.right ? px - 9 - width : px + 9;
     const spot = { left: Math.max(box.left, left), top: Math.max(box.top + 10, py - 8) };
     const room = taken.every(
       (other) =>
-        Math.abs(other.top - spot.top) > 13 ||
+        Math.abs(other.top - spot.top) > high ||
         spot.left > other.left + other.width ||
         other.left > spot.left + width,
     );

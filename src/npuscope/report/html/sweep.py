@@ -8,6 +8,7 @@ from typing import Any
 from npuscope.advice.network_row import stored_row
 from npuscope.advice.sweep.runs import configuration_name, machines_of
 from npuscope.advice.sweep.summary import Summary, short_names
+from npuscope.profiling.ranges import coverage_of_all
 from npuscope.report.figures import DASH, count, ms, size
 from npuscope.report.html.cloud import EXTERNAL, INTERNAL, MS, WEIGHTS, CloudPoint, cloud
 from npuscope.report.html.page import page
@@ -17,7 +18,6 @@ from npuscope.shown import counted
 from npuscope.version import __version__
 
 Row = dict[str, Any]
-_SURE = "predicted; ranges are expected to hold for 83 % of new networks"
 # Columns that may tell runs of one model apart, with their names on the page.
 _AXES = {
     "pools": "pools",
@@ -50,8 +50,8 @@ def sweep_page(summary: Summary, store: str) -> str:
             "version": __version__,
             "title": store,
             "answer": outcome(summary),
+            "sure": f"predicted; {coverage_of_all()}",
             "machine": machines_of(summary.rows),
-            "sure": _SURE,
             "figures": _figures(summary),
             "cloud": cloud(
                 "Latency against RAM",
@@ -149,7 +149,7 @@ def _facts(summary: Summary) -> list[list[str]]:
     clocks = sorted(pair for pair in pairs if None not in pair)
     seconds = sum(row["seconds"] for row in summary.rows)
     return [
-        ["Times", _SURE],
+        ["Times", f"predicted; {coverage_of_all()}"],
         ["RAM", "internal RAM is the sum of the bank marks, as the vendor's compiler reports it"],
         ["npuscope", versions],
         ["Clocks", "; ".join(f"MCU {mcu:g} MHz, NPU {npu:g} MHz" for mcu, npu in clocks) or DASH],

@@ -277,7 +277,11 @@ def _layout(
         ports(options.devices),
         options.pmu,
         tuple(networks),
-        tuple(text for text in (note, _HALF_FLOATS if floats else "") if text),
+        tuple(
+            text
+            for text in (note, _HALF_FLOATS if floats else "", _stats_batch(graph, options))
+            if text
+        ),
         Capacity(
             machine.name,
             machine.cores.count,
@@ -286,6 +290,20 @@ def _layout(
             round(machine.ddr.effective_gb_per_s * 1e9),
         ),
     )
+
+
+def _stats_batch(graph: Graph, options: CoreCompileOptions) -> str:
+    """What the size of a batch does to the figures, and whether runs have it."""
+    size, batch = options.stats_batch, batch_of(graph)
+    if size == 1:
+        return ""
+    text = (
+        f"-stats-batchsize={size}: a run counts as {size} inferences: opstats divides by it for "
+        "inferences per second and cycles per inference; counters stay those of the whole run"
+    )
+    if batch == size:
+        return text
+    return f"{text}. The inputs have a batch of {batch}: a run computes {batch}, not {size}"
 
 
 def _idle_depth_first(graph: Graph, draft: Draft, options: CoreCompileOptions) -> tuple[str, ...]:

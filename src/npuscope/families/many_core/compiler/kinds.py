@@ -73,9 +73,9 @@ def _kernel(row: Row) -> CoreKernel:
     """What the traits of an op tell; an op of which they tell nothing needs all of its inputs."""
     name = row.kind.lower()
     if row.has(Trait.CONVERSION):
-        return CoreKernel(f"aic{name}", needs=_PARALLEL, cropped=True)
+        return CoreKernel(f"aic{name}", needs=PARALLEL, cropped=True)
     if row.has(Trait.ELEMENTWISE):
-        return CoreKernel(f"element{name}", needs=_PARALLEL, cropped=True)
+        return CoreKernel(f"element{name}", needs=PARALLEL, cropped=True)
     if row.has(Trait.REDUCES):
         return CoreKernel(f"aic{name}", needs="needs:reduced", cropped=True)
     if row.has(Trait.FINDS_PLACES):
@@ -83,7 +83,7 @@ def _kernel(row: Row) -> CoreKernel:
     return CoreKernel(f"aic{name}")
 
 
-_PARALLEL = "needs:parallel"
+PARALLEL = "needs:parallel"
 # Where published summaries have another name than the traits would make.
 _PUBLISHED_NAMES = {
     "Sigmoid": "sigmoid",
@@ -101,16 +101,14 @@ KERNELS: dict[str, CoreKernel] = {
     "TransposeConv": CoreKernel(
         CONV_TRANSPOSE, needs="needs:transpose_conv", whole=WholeAxes.PICTURE
     ),
-    "Gelu": CoreKernel("aicgelu", needs=_PARALLEL, cropped=True, rewritten=True),
-    "Softmax": CoreKernel("aicsoftmax", _ROWS, _PARALLEL, WholeAxes.OWN, cropped=True),
-    "LogSoftmax": CoreKernel("aiclogsoftmax", _ROWS, _PARALLEL, WholeAxes.OWN, cropped=True),
-    "LayerNorm": CoreKernel(
-        "aiclayernormd32", _BLOCKS, _PARALLEL, WholeAxes.FROM_OWN, cropped=True
-    ),
-    "L2Normalization": CoreKernel("aicl2normalization", needs=_PARALLEL, whole=WholeAxes.OWN),
-    "InstanceNorm": CoreKernel("aicinstancenorm", needs=_PARALLEL, whole=WholeAxes.PICTURE),
-    "GroupNorm": CoreKernel("aicgroupnorm", needs=_PARALLEL, whole=WholeAxes.ALL),
-    "BatchNorm": CoreKernel("aicbatchnorm", needs=_PARALLEL),
+    "Gelu": CoreKernel("aicgelu", needs=PARALLEL, cropped=True, rewritten=True),
+    "Softmax": CoreKernel("aicsoftmax", _ROWS, PARALLEL, WholeAxes.OWN, cropped=True),
+    "LogSoftmax": CoreKernel("aiclogsoftmax", _ROWS, PARALLEL, WholeAxes.OWN, cropped=True),
+    "LayerNorm": CoreKernel("aiclayernormd32", _BLOCKS, PARALLEL, WholeAxes.FROM_OWN, cropped=True),
+    "L2Normalization": CoreKernel("aicl2normalization", needs=PARALLEL, whole=WholeAxes.OWN),
+    "InstanceNorm": CoreKernel("aicinstancenorm", needs=PARALLEL, whole=WholeAxes.PICTURE),
+    "GroupNorm": CoreKernel("aicgroupnorm", needs=PARALLEL, whole=WholeAxes.ALL),
+    "BatchNorm": CoreKernel("aicbatchnorm", needs=PARALLEL),
     "MaxPool": CoreKernel("aicmaxpoold32", _BLOCKS, "boxes:pool_needs", cropped=True),
     "AveragePool": CoreKernel("aicavgpoold32", _BLOCKS, "boxes:pool_needs", cropped=True),
     "Mean": CoreKernel("aicreducemean", needs="needs:reduced", cropped=True),
@@ -119,14 +117,14 @@ KERNELS: dict[str, CoreKernel] = {
     "Reshape": CoreKernel("aicreshape", _ROWS),
     "Concat": CoreKernel("inserttensor", _ROWS, "needs:concat"),
     "Slice": CoreKernel("extracttensor", _ROWS, "needs:cut_out"),
-    "Split": CoreKernel("aicsplit", needs=_PARALLEL, rewritten=True),
+    "Split": CoreKernel("aicsplit", needs=PARALLEL, rewritten=True),
     "Pad": CoreKernel("aicpad", needs="needs:padded"),
     "MirrorPad": CoreKernel("aicpad"),
-    "BroadcastTo": CoreKernel("aicbroadcastto", needs=_PARALLEL),
-    "Identity": CoreKernel("aicidentity", needs=_PARALLEL),
-    "Resize": CoreKernel("aicresize", needs=_PARALLEL, whole=WholeAxes.PICTURE),
-    "DepthToSpace": CoreKernel("aicdepthtospace", needs=_PARALLEL, whole=WholeAxes.ALL),
-    "SpaceToDepth": CoreKernel("aicspacetodepth", needs=_PARALLEL, whole=WholeAxes.ALL),
+    "BroadcastTo": CoreKernel("aicbroadcastto", needs=PARALLEL),
+    "Identity": CoreKernel("aicidentity", needs=PARALLEL),
+    "Resize": CoreKernel("aicresize", needs=PARALLEL, whole=WholeAxes.PICTURE),
+    "DepthToSpace": CoreKernel("aicdepthtospace", needs=PARALLEL, whole=WholeAxes.ALL),
+    "SpaceToDepth": CoreKernel("aicspacetodepth", needs=PARALLEL, whole=WholeAxes.ALL),
 }
 _ALIKE, _BROADCAST = "element", "aicbroadcast"
 _SPLAT = {"Add": "aicaddsplat", "Sub": "aicaddsplat", "Mul": "aicmulsplat", "Div": "aicmulsplat"}

@@ -184,8 +184,18 @@ class Totals(Struct, frozen=True):
         return 1 / self.seconds if self.ucycles else 0.0
 
     @property
+    def inference_ucycles(self) -> float:
+        """The run's, by the inferences that it counts as."""
+        return self.ucycles / max(self.stats_batch, 1)
+
+    @property
     def inferences_per_s(self) -> float:
         return self.stats_batch / self.seconds if self.ucycles else 0.0
+
+
+# An engine that works less than this is not what the others wait for: their order is.
+BUSY = 0.6
+_COUNTS = 0.005  # of the time: smaller shares are not worth a word
 
 
 class CoreBound(Enum):
@@ -195,7 +205,9 @@ class CoreBound(Enum):
     HMX = "HMX"
     HVX = "HVX"
     SYNC = "synchronisation"
+    EXCHANGE = "exchange between cores"
     HOST = "the host"
+    LINK = "PCIe"
     UNKNOWN = "not known"
 
 
@@ -207,11 +219,16 @@ class CoreVerdict(Struct, frozen=True):
     path_share: float | None = None  # of the bound on the critical path, where that decided
 
     @property
+    def _engine_is_busy(self) -> bool:
+        return any(dict(self.shares).get(name, 0.0) >= BUSY for name in ("DDR", "HMX", "HVX"))
+
+    @property
     def sentence(self) -> str:
         if self.bound is CoreBound.UNKNOWN:
             return "what bounds it is not known: ops were not timed"
-        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.shares)
-        if self.bound is CoreBound.SYNC:
+        counting = [(name, share) for name, share in self.shares if share >= _COUNTS]
+        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in counting)
+        if self.bound is CoreBound.SYNC and self.path_share is None and not self._engine_is_busy:
             return f"bound by synchronisation: no engine is busy 60 % of the time ({shares})"
         if self.path_share is not None:
             share = f"{100 * self.path_share:.0f} % of the critical path"

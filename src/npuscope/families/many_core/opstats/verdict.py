@@ -9,6 +9,7 @@ from npuscope.families.many_core.compiler.kinds import END_STATS
 from npuscope.families.many_core.layout import Capacity, Engine
 from npuscope.families.many_core.opstats.index import ENGINES, OpIndex
 from npuscope.families.many_core.opstats.model import (
+    BUSY,
     CoreBound,
     CoreTables,
     CoreVerdict,
@@ -22,8 +23,6 @@ from npuscope.families.many_core.program import Space
 from npuscope.families.many_core.records import UTIMER_HZ, SectionId
 from npuscope.structs import replace
 
-# An engine that works less than this is not what the others wait for: their order is.
-_BUSY = 0.6
 _ENGINES = ("DDR", "HMX", "HVX")
 _HOST = 0.3
 
@@ -52,7 +51,7 @@ def verdict(
     if shares["host"] > _HOST:
         return CoreVerdict(CoreBound.HOST, ranked)
     name = max(_ENGINES, key=shares.__getitem__)
-    return CoreVerdict(CoreBound(name) if shares[name] >= _BUSY else CoreBound.SYNC, ranked)
+    return CoreVerdict(CoreBound(name) if shares[name] >= BUSY else CoreBound.SYNC, ranked)
 
 
 def on_path(verdict: CoreVerdict, path: dict[str, float]) -> CoreVerdict:

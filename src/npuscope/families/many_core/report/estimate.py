@@ -22,6 +22,7 @@ from npuscope.text import safe_terminal
 
 SCHEMA = "npuscope/estimate/1"
 _SHOWN_LEVERS = 8
+_SHOWN_SHARE = 0.0005
 
 
 def core_screen(profile: Profile) -> Report | None:
@@ -51,14 +52,16 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
         f"host {significant(timing.host_ms, 4)} ms"
     )
     yield ""
-    yield "Engine utilisation"
+    yield "Shares of the time, which overlap in part"
     for name, share in timed.tables.verdict.shares:
-        yield f"  {name:<8}{100 * share:>10.1f}%"
+        if share >= _SHOWN_SHARE:
+            yield f"  {name:<16}{100 * share:>6.1f}%"
     yield ""
-    traffic = (timed.tables.ddr_bytes or 0) / 1e6
-    rate = traffic / timing.device_ms
     peak = build.machine.ddr.peak_gb_per_s
-    yield f"DDR      {traffic:,.1f} MB per run, {rate:.1f} GB/s of {peak:g}"
+    yield (
+        f"DDR      {timing.ddr_bytes / 1e6:,.1f} MB per run, "
+        f"{timing.ddr_gb_per_s:.1f} GB/s of {peak:g}"
+    )
     most = max(core.vtcm_bytes for core in metrics.cores) / 1024
     room = build.machine.memory.vtcm_bytes / 1024
     yield f"VTCM     {most:,.0f} of {room:,.0f} KB on the fullest core"
@@ -66,8 +69,8 @@ def _lines(profile: Profile, timed: CoreInference) -> Iterator[str]:
         yield f"roofline {timed.tables.roofline.sentence}"
     if timed.tables.path:
         shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in timed.tables.path)
-        yield f"path     {shares}"
-    yield f"verdict  {timed.tables.verdict.sentence}"
+        yield f"path     op by op: {shares}"
+    yield f"limit    {timing.limit_words}"
     if timed.scaling is not None:
         yield f"cores    {timed.scaling.sentence}"
     yield from (f"lever    {lever.sentence}" for lever in timed.levers[:_SHOWN_LEVERS])
@@ -104,7 +107,7 @@ def core_json(profile: Profile, timed: CoreInference) -> dict[str, Any]:
         "inferences_per_s": round(profile.inferences_per_s, 3),
         "memory": {
             "vtcm_bytes": [core.vtcm_bytes for core in metrics.cores],
-            "ddr_bytes": timed.tables.ddr_bytes,
+            "ddr_bytes": round(timed.prediction.ddr_bytes),
             "constant_bytes": metrics.constant_bytes,
         },
         "engines": {name: round(share, 6) for name, share in timed.tables.verdict.shares},

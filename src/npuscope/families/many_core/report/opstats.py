@@ -215,6 +215,9 @@ def _totals(opstats: Opstats) -> Iterator[str]:
         ("inf/s", totals.stats_batch, totals.inferences_per_s),
     ):
         yield f"[{network}] Device instance {what}: ({amount}/{totals.seconds:.6g}): {rate:.6g}"
+    if totals.stats_batch > 1:
+        own = f"({totals.ucycles}/{totals.stats_batch}): {totals.inference_ucycles:.6g}"
+        yield f"[{network}] Device instance ucycles/inf: {own}"
     if opstats.ddr_bytes is not None:
         rate = opstats.ddr_bytes / totals.seconds / 1e9 if totals.ucycles else 0.0
         yield f"DDR traffic: {opstats.ddr_bytes / 1e6:.3f} MB, bandwidth: {rate:.3f} GB/s"

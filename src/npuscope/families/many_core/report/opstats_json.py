@@ -78,6 +78,7 @@ def _buffer(tables: Opstats) -> dict[str, Any]:
             "stats_batch": totals.stats_batch,
             "batches_per_s": totals.batches_per_s,
             "inferences_per_s": totals.inferences_per_s,
+            "inference_ucycles": totals.inference_ucycles,
             "max_input_wait_ucycles": totals.max_input_wait_uc,
             "max_output_wait_ucycles": totals.max_output_wait_uc,
             "ddr_bytes": tables.ddr_bytes,

@@ -143,12 +143,18 @@ def work(request: OpstatsRequest) -> Outcome:
     outcome.damaged.extend(f"{safe_terminal(file.path.name)} is empty" for file in empty)
     buffers = [file for file in buffers if file not in empty]
     own = [file for file in buffers if is_own(file)]
-    if own:
-        _own_buffers(request, own, outcome)
-        outcome.note(_SIMULATED)
     foreign = [file.path for file in buffers if file not in own]
     # Other profiles in a folder of buffers are by-products, such as our own traces.
     foreign += _foreign(request, files) if not buffers else []
+    helps = (("--raw-layout", request.raw_layout), ("--descriptors", request.descriptors))
+    idle = next((name for name, given in helps if given is not None and own and not foreign), "")
+    if idle:
+        raise UsageError(
+            "npuscope's own buffers need no description", where=idle, hint=f"leave {idle} out"
+        )
+    if own:
+        _own_buffers(request, own, outcome)
+        outcome.note(_SIMULATED)
     for path in foreign:
         with _one_of(outcome, len(foreign) + len(own)):
             _foreign_file(request, path, outcome)

@@ -61,10 +61,7 @@ def setups_text(search: SetupSearch) -> str:
         f"model    {safe_terminal(search.file)}",
         f"machine  {search.machine.name}, {search.machine.cores.card_count} cores",
         f"search   {ranking.objective}, {counted(len(ranking.rows), 'set-up')} compared",
-        f"limit    {best.limit}: "
-        + ", ".join(
-            f"{limit} {significant(ms, 4)} ms" for limit, ms in best.parts_ms.items() if ms >= 5e-4
-        ),
+        f"limit    {best.limit_words}",
         f"DDR      {best.ddr_bytes / 1e6:,.1f} MB per run and copy, {best.ddr_gb_per_s:.1f} GB/s",
     ]
     if best.watts is not None and search.machine.power is not None:

@@ -13,9 +13,12 @@ from msgspec import Struct
 
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.setups.work import Column, NetworkWork
-from npuscope.shown import counted
+from npuscope.shown import counted, significant
 
 MODEL_ERROR = "the range holds 80 % of published runs of other networks"
+
+
+_LEAST_MS = 5e-4  # of a part that is worth a word
 
 
 class SetupLimit(StrEnum):
@@ -77,6 +80,13 @@ class SetupPrediction(Struct, frozen=True):
         return max(self.parts_ms, key=self.parts_ms.__getitem__)
 
     @property
+    def limit_words(self) -> str:
+        """The limit, and what all parts take."""
+        parts = (f"{limit} {significant(ms, 4)} ms" for limit, ms in self.parts_ms.items()
+                 if ms >= _LEAST_MS)  # fmt: skip
+        return f"{self.limit}: {', '.join(parts)}"
+
+    @property
     def ddr_gb_per_s(self) -> float:
         return self.setup.copies * self.ddr_bytes / self.period_ms / 1e6
 
@@ -96,10 +106,13 @@ class SetupWork(Struct, frozen=True):
     spilled: float  # bytes of activations that leave VTCM and come back
     tiles: float  # of a core, at least one per op
     ops: int
-    crossing: float  # bytes between cores
+    gathers: int  # ops that need what other cores have made
+    crossing: float  # bytes of pictures between cores
+    mixed: float  # bytes of channels that change their blocks, of other cores
     macs: float
     input_bytes: float
     output_bytes: float
+    convolves: bool
 
 
 def predict(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> SetupPrediction:
@@ -120,10 +133,13 @@ def setup_work(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> Set
         spilled,
         float(np.maximum(tiles, 1).sum()),
         len(tiles),
+        int(work.gathers.sum()),
         float(setup.batch * work.reads[scaled].sum()) * (setup.all_cores > 1),
+        float(setup.batch * work.reads[work.mixes].sum()) * (1 - 1 / setup.all_cores),
         float(work.macs * setup.batch),
         work.input_bytes * setup.batch,
         work.output_bytes * setup.batch,
+        work.convolves,
     )
 
 
@@ -136,12 +152,16 @@ def timed(work: SetupWork, machine: CoreMachine, setup: CardSetup) -> SetupPredi
     ddr = work.loaded / min(shared, cores * machine.load_bytes_per_s())
     spill = costs.spill_share * work.spilled / shared
     # Of what an op reads a core has made 1 / cores; it waits for the rest.
-    between = costs.join_cycles * (cores > 1) + costs.gather_cycles * (1 - 1 / cores)
-    sync = (costs.tile_cycles * work.tiles + between * work.ops) / hz
-    exchange = costs.exchange_share * work.crossing / (machine.noc.gb_per_s * 1e9)
-    # Engines and loads overlap in part: the larger `overlap` is, the more.
+    joins = costs.join_cycles * (cores > 1) * work.ops
+    gathers = costs.gather_cycles * (1 - 1 / cores) * work.gathers
+    sync = (costs.tile_cycles * work.tiles + joins + gathers) / hz
+    crossing = costs.exchange_share * work.crossing + costs.mix_share * work.mixed
+    exchange = crossing / (machine.noc.gb_per_s * 1e9)
+    # Engines overlap in part: the larger the exponent is, the more. Loads run ahead of both.
     overlap = costs.mxfp6_overlap if setup.mxfp6 else costs.overlap
-    together = sum(part**overlap for part in (hmx, hvx, ddr)) ** (1 / overlap)
+    ahead = costs.mxfp6_overlap if setup.mxfp6 else costs.load_overlap
+    engines = (hmx**overlap + hvx**overlap) ** (1 / overlap)
+    together = (engines**ahead + ddr**ahead) ** (1 / ahead)
     device = together + sync + spill + exchange
 
     input_gb, output_gb = work.input_bytes / 1e9, work.output_bytes / 1e9
@@ -162,10 +182,11 @@ def timed(work: SetupWork, machine: CoreMachine, setup: CardSetup) -> SetupPredi
         SetupLimit.HOST: own / setup.in_flight,
         SetupLimit.LINK: copies * max(links),
     }
+    low, high = costs.convolving_interval if work.convolves else costs.interval
     watts, runs = None, copies / period
     if machine.power is not None:
         watts = machine.power.idle_w + runs / 1e9 * (
-            machine.power.w_per_tmac * work.macs / 1e3
+            1e9 * cores * (machine.power.w_per_hmx * hmx + machine.power.w_per_hvx * hvx)
             + machine.power.w_per_ddr_gb * (work.loaded + work.spilled)
             + machine.power.w_per_link_gb * (input_gb + output_gb) * 1e9
         )
@@ -177,7 +198,7 @@ def timed(work: SetupWork, machine: CoreMachine, setup: CardSetup) -> SetupPredi
         1e3 * period,
         work.loaded + work.spilled,
         work.macs,
-        (costs.interval[0], costs.interval[1]),
+        (low, high),
         watts,
     )
 
@@ -222,6 +243,13 @@ def _ddr_bytes(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> tup
     tight = ~outside & (held * batch > costs.room_bytes)
     rounds = np.ceil(held * batch / costs.room_bytes) - 1
     again = np.minimum(weights * rounds, activations * batch)[tight].sum()
-    stay = weights.sum() / setup.all_cores <= costs.resident_bytes
+    stay = weights_stay(work, machine, setup)
     states = work.state_bytes * batch
     return float((0.0 if stay else weights.sum()) + again) + states, spilled
+
+
+def weights_stay(work: NetworkWork, machine: CoreMachine, setup: CardSetup) -> bool:
+    """Whether the cores keep their weights in VTCM from run to run."""
+    stored = np.where(work.packed, machine.setups.mxfp6_ratio, 1.0) if setup.mxfp6 else 1.0
+    held = float((work.weights * stored).sum()) / setup.all_cores
+    return held <= machine.setups.resident_bytes

@@ -9,7 +9,9 @@ from npuscope.families.many_core.compiler.depth_first import held_bytes
 from npuscope.families.many_core.compiler.kinds import (
     D32,
     KERNELS,
+    PARALLEL,
     GroupNumber,
+    WholeAxes,
     core_kind,
     device_dtype,
     group_of,
@@ -21,7 +23,7 @@ from npuscope.families.many_core.compiler.simplify import simplified
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.graph.model import Graph, Op, Tensor
 from npuscope.ops.layers import ConvAttrs, is_depthwise
-from npuscope.ops.moves import ConcatAttrs
+from npuscope.ops.moves import ConcatAttrs, SliceAttrs, TransposeAttrs
 from npuscope.ops.reduce import PoolAttrs
 from npuscope.ops.table import OPS, macs
 from npuscope.ops.traits import Trait
@@ -54,8 +56,11 @@ class NetworkWork(Struct, frozen=True):
     macs: int
     input_bytes: int  # as they cross PCIe: floats have 32 bits there
     output_bytes: int
+    mixes: Column  # bool: channels change their place within blocks
+    gathers: Column  # bool: needs parts of the inputs that other cores may have made
     state_bytes: int  # read and written in DDR: states that the device retains
     batch: int  # of the graph
+    convolves: bool  # most products are those of convolutions
 
     @property
     def weight_bytes(self) -> float:
@@ -77,6 +82,8 @@ def network_work(graph: Graph, machine: CoreMachine, batch: int = 1) -> NetworkW
     retained = {name for name in graph.outputs if name.endswith(RETAINED)}
     states = {name.removesuffix(RETAINED) for name in retained} & set(graph.inputs)
     state_sizes = [graph.tensors[name] for name in (*retained, *states)]
+    products_of = np.array([macs(simple, op) for op in ops], float)
+    convolutions = np.array([isinstance(op.attrs, ConvAttrs) for op in ops], bool)
     return NetworkWork(
         products,
         extents[:, 0],
@@ -93,11 +100,14 @@ def network_work(graph: Graph, machine: CoreMachine, batch: int = 1) -> NetworkW
         np.array([_lanes(out, machine.hmx.least_rows) for out in outputs], float) / batch,
         np.array([-(-out.shape[-1] // D32) if out.shape else 1 for out in outputs], float),
         _pictures(simple, ops),
-        sum(macs(simple, op) for op in ops) // batch,
+        int(products_of.sum()) // batch,
         _host_bytes([graph.tensors[n] for n in graph.inputs if n not in states]) // batch,
         _host_bytes([graph.tensors[n] for n in graph.outputs if n not in retained]) // batch,
+        np.array([_mixes_channels(simple, op) for op in ops], bool),
+        np.array([_reads_neighbours(op) for op in ops], bool),
         sum(size_bytes(tensor, tensor.elements) for tensor in state_sizes) // batch,
         batch,
+        bool(2 * products_of[convolutions].sum() > products_of.sum()),
     )
 
 
@@ -111,7 +121,7 @@ def _extent(graph: Graph, op: Op) -> tuple[int, int, int, int]:
         return 1, 1, 1, 1
     out, weights = graph.output_tensor(op), graph.tensors[op.inputs[1]]
     channels = out.shape[-1]
-    rows = out.elements // channels
+    rows = _whole_rows(out)
     if isinstance(op.attrs, ConvAttrs):
         groups = op.attrs.groups
         return groups, rows, channels // groups, weights.elements // weights.shape[0]
@@ -119,6 +129,21 @@ def _extent(graph: Graph, op: Op) -> tuple[int, int, int, int]:
     if weights.is_constant:
         return 1, rows, channels, depth
     return rows // out.shape[-2], out.shape[-2], channels, depth
+
+
+# Values lie in blocks of 2 KB: 32 channels of 8 columns and, in half floats, 4 rows of a picture.
+_BLOCK_BYTES, _BLOCK_COLUMNS = 2048, 8
+
+
+def _whole_rows(out: Tensor) -> int:
+    """Rows of a product's result, with those that fill up the blocks at the edges of a picture."""
+    channels = out.shape[-1]
+    if len(out.shape) != 4:
+        return out.elements // channels
+    count, height, width, _ = out.shape
+    lines = _BLOCK_BYTES // (D32 * _BLOCK_COLUMNS * size_bytes(out, 1))
+    tall, wide = -(-height // lines) * lines, -(-width // _BLOCK_COLUMNS) * _BLOCK_COLUMNS
+    return count * tall * wide
 
 
 def _lanes(out: Tensor, rows_of_block: int) -> int:
@@ -176,9 +201,39 @@ def _pictures(graph: Graph, ops: list[Op]) -> Column:
             if op.inputs[0] in ops[later].inputs and ops[later].kind == "Mul"
         ]
         if scaled:
+            # Layers before the last sum of two pictures have nothing to do with this mean.
+            sums = [one for one in range(begin, place) if ops[one].kind == "Add"]
+            begin = max((one + 1 for one in sums), default=begin)
             marks[begin : scaled[0] + 2] = True
             begin = scaled[0] + 2
     return marks
+
+
+def _reads_neighbours(op: Op) -> bool:
+    """Whether a part of the result needs more of the inputs than the same part of each."""
+    kernel = KERNELS[op.kind]
+    return kernel.needs != PARALLEL or kernel.whole is not WholeAxes.NONE
+
+
+def _mixes_channels(graph: Graph, op: Op) -> bool:
+    """Whether channels of a picture go to other places within blocks of 32.
+
+    Whole blocks are only named anew, or copied; what lies across their edges is taken apart, value
+    by value, and cores that share the channels exchange it.
+    """
+    out = graph.output_tensor(op)
+    last = len(out.shape) - 1
+    if isinstance(op.attrs, TransposeAttrs):
+        return last == 4 and op.attrs.permutation[-1] != last
+    if last != 3:
+        return False
+    if isinstance(op.attrs, ConcatAttrs):
+        sizes = [graph.tensors[name].shape[-1] for name in op.inputs[:-1]]
+        return op.attrs.axis == last and any(size % D32 for size in sizes)
+    if isinstance(op.attrs, SliceAttrs):
+        start, size = op.attrs.starts[last], out.shape[last]
+        return size != graph.first_input(op).shape[last] and bool((start or size) % D32)
+    return False
 
 
 def _host_bytes(tensors: list[Tensor]) -> int:

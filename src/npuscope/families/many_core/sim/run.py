@@ -135,12 +135,17 @@ def run_iterations(
 
 
 class _Host:
-    """What of host and device is in use until when. There is one input and one output buffer."""
+    """What of host and device is in use until when.
+
+    Every inference that may be in flight has an input and an output buffer of its own.
+    """
 
     def __init__(self, link: _Link, devices: Devices, begin: int, core_hz: int) -> None:
         self._link, self._devices = link, devices
         self._tick, self._cycle = begin, begin * core_hz // UTIMER_HZ
-        self._host_free = self._input_free = self._output_free = float(begin)
+        self._host_free = float(begin)
+        self._inputs_free = [float(begin)] * link.depth  # by inference, the last at the end
+        self._outputs_free = [float(begin)] * link.depth
         self._links_free = [float(begin)] * 2  # in, out
         self._completed: list[float] = []
 
@@ -152,17 +157,20 @@ class _Host:
             enqueued = max(enqueued, self._completed[-link.depth])
         submitted = enqueued + link.submit
         # Other threads of the host copy what is sent while this one goes on.
-        input_begin = max(submitted + link.prepare, self._input_free, self._links_free[0])
+        input_free, output_free = self._inputs_free[-link.depth], self._outputs_free[-link.depth]
+        input_begin = max(submitted + link.prepare, input_free, self._links_free[0])
         doorbell = input_begin + link.input_time
-        request = InferenceRequest(pattern, self._ahead(doorbell), self._ahead(self._output_free))
+        request = InferenceRequest(pattern, self._ahead(doorbell), self._ahead(output_free))
         # Requests that lead to the same inference become equal, so that it is simulated once.
         request = self._devices.settled(request)
         outcome = self._devices.outcome(request)
-        output_begin = max(tick + outcome.output_ready, self._output_free, self._links_free[1])
+        output_begin = max(tick + outcome.output_ready, output_free, self._links_free[1])
         output_end = output_begin + link.output_time
-        # The stats buffer is an output too: the device has ended when the host is told. The host
-        # answers in order, also when an output arrived earlier than the one before.
-        answered = max(output_end, tick + outcome.end, *self._completed[-1:])
+        # The stats buffer is an output too: the device has ended when the host is told. Threads of
+        # the host copy outputs side by side, and answer in the order of the requests.
+        ready = max(output_end, tick + outcome.end)
+        completed = max((ready + link.complete, *self._completed[-1:]))
+        answered = max((ready, *self._completed[-1:]))
         iteration = Iteration(
             number=number,
             enqueued=enqueued,
@@ -174,7 +182,7 @@ class _Host:
             output_begin=output_begin,
             output_end=output_end,
             answered=answered,
-            completed=answered + link.complete,
+            completed=completed,
             input_wait=outcome.input_wait,
             output_wait=outcome.output_wait,
             queued=sum(1 for end in self._completed[-link.depth :] if end > enqueued),
@@ -185,8 +193,9 @@ class _Host:
             output_begin + link.copies * link.output_time,
         ]
         ran = ReplayableIteration(iteration, request, tick, self._cycle)
-        self._host_free, self._output_free = iteration.submitted, iteration.output_end
-        self._input_free = self._tick + outcome.input_free
+        self._host_free = iteration.submitted
+        self._outputs_free.append(iteration.output_end)
+        self._inputs_free.append(self._tick + outcome.input_free)
         self._completed.append(iteration.completed)
         # The next inference starts at the first whole tick after this one.
         self._tick += int(outcome.end) + 1
