@@ -91,10 +91,10 @@ def test_a_build_that_exists_was_not_stopped(
 
 
 def test_a_line_says_what_another_generation_does(tmp_path: Path, capsys: Capture) -> None:
-    path = save(tmp_path, "prime.tflite", NETWORKS["prime_channels.tflite"]())
+    path = save(tmp_path, "concat.tflite", NETWORKS["concat_axis.tflite"]())
     lines = run(capsys, "estimate", path)[1]
-    words = "1 epoch off the NPU instead of none, 0.01167 instead of 0.08034 ms"
-    assert f"note     with ST Edge AI 2.2: {words}" in lines
+    words = "note     with ST Edge AI 2.2: 1 epoch off the NPU instead of none, "
+    assert [line.endswith(" ms") for line in lines if line.startswith(words)] == [True]
     lines = run(capsys, "estimate", path, "--generation", "2.1")[1]
     here = [line for line in lines if "with ST Edge AI" in line]
     assert here and all(": no epoch off the NPU instead of 1, " in line for line in here)

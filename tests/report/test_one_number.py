@@ -100,7 +100,7 @@ def test_a_build_counts_as_its_report_with_and_without_our_record(
     report = next(build.glob("*generate_report.txt")).read_text(encoding="utf-8")
     total = the(r"Total number of epochs:? +(\d+)", report)
     assert out.startswith(f"{total} epoch")
-    counts = the(r"epochs? \((.*?)\)", out)
+    counts = the(r"epochs? \((.*?); ", out)
     for left in (build, build / "network.c"):
         screen = run(capsys, "estimate", left)
         assert the(r"Epochs  (.*?), \d+ blob", screen) == counts

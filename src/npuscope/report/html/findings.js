@@ -74,6 +74,7 @@ function ruleGroup(findings, place) {
 
 // How often, what it takes now, and what a change would save.
 function groupText(findings) {
+  const { gain, bound } = fixesOf(findings[0]);
   const cost = findings.reduce((sum, finding) => sum + (finding.cost || 0), 0);
   const figures = [
     findings.length === 1 ? "once" : `${findings.length} times`,
