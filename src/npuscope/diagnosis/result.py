@@ -74,6 +74,15 @@ class TimeSetting(Struct, frozen=True):
     remedy: str
 
 
+class FarCause(Struct, frozen=True):
+    """What may cost a board a factor that no setting has, and what shows it."""
+
+    id: str
+    title: str
+    shown_by: str
+    predicted_ms: float | None = None  # where it has a figure
+
+
 class TimeTriage(Struct, frozen=True):
     measured_ms: float
     predicted_ms: float
@@ -82,6 +91,8 @@ class TimeTriage(Struct, frozen=True):
     explained: bool
     settings: tuple[TimeSetting, ...]
     notes: tuple[str, ...] = ()
+    tried: tuple[TimeSetting, ...] = ()  # all that change the time, the slowest first
+    far: tuple[FarCause, ...] = ()  # where the time is far beyond all of them
 
 
 class Triage(ShownRecord, frozen=True):

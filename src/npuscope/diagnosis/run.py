@@ -251,7 +251,14 @@ def time_answer(timed: TimeTriage) -> str:
                 f"{head}: no setting with a figure of its own explains it; possible: {best.title}"
             )
         return f"{best.title}: {head}, and that predicts {best.predicted_ms:.4g} ms"
-    return f"{head}: none of the settings explains it"
+    number = f"{counted(len(timed.tried), 'setting')} tried"
+    worst = max(timed.tried, key=lambda row: row.predicted_ms, default=None)
+    tried = number
+    if worst is not None:
+        tried += f", the slowest ({worst.title}) gives {worst.predicted_ms:.4g} ms"
+    if timed.far:
+        return f"{head}, beyond every setting of clocks and memories ({tried}): see what costs more"
+    return f"{head}: none of the settings explains it ({tried})"
 
 
 def _other_generation(base: Triage, generation: str) -> Triage:

@@ -53,9 +53,7 @@ def write_demo(folder: Path, program: Program | None, explanation: Explanation) 
     result = profile_json(explanation.profile, explanation.findings)
     dumped = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(folder / "report.json", dumped.encode("utf-8", "backslashreplace"))
-    page = profile_page(
-        explanation.profile, explanation.findings, explanation.build, explanation.verdict
-    )
+    page = profile_page(explanation.profile, explanation)
     write_whole(folder / "report.html", page.encode("utf-8", "backslashreplace"))
     with fresh(folder / "report.perfetto-trace") as file:
         write_perfetto(trace_of_profile(explanation.profile, program), file)

@@ -163,7 +163,7 @@ def answer(result: Quantized) -> str:
     word = "SQNR" if len(result.sqnr_db) == 1 else "worst output SQNR"
     mark = "" if result.samples.real else " on random data"
     off = sum(result.after.counts.get(kind, 0) for kind in ("SW", "HYBRID"))
-    places = f"{off} of {len(result.after.epochs)} epochs off the NPU" if off else "all on the NPU"
+    places = f"{off} of {result.after.epoch_count} epochs off the NPU" if off else "all on the NPU"
     time = f"{_time(result.after)} in int8, {places}"
     judged = result.judgement
     if judged is not None:

@@ -71,7 +71,7 @@ def parts_join_along_channels(graph: Graph, op: Op, machine: Machine) -> Refusal
     "Unequal parts are joined by a library call that drives the copies: 16 of 16 in builds of "
     "three networks.",
     fixes=(fixes.EQUAL_PARTS,),
-    since="2.2",
+    since="2.0",
     until="2.2",
 )
 def parts_have_the_same_channels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
