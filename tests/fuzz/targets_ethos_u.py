@@ -33,7 +33,8 @@ def _listings(side: Path) -> list[bytes]:
 
 
 ETHOS_U: tuple[Target, ...] = (
-    Target("vela_tflite", _containers, BINARY, _commands(*_READ, *_RUN, *_AGAINST), "net_vela.tflite"),
+    Target("vela_tflite", _containers, BINARY, _commands(*_READ, *_RUN, *_AGAINST),
+           "net_vela.tflite"),
     Target("executorch", lambda side: [executorch_program(Convolution(CONFIGURATIONS[0]))],
            BINARY, _commands(*_READ, "estimate {file}"), "net.pte"),
     Target("ethos_u_stream",

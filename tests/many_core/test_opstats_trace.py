@@ -406,6 +406,15 @@ def test_the_host_is_laid_beside_the_device_by_utc(tmp_path: Path) -> None:
     assert bell["ts"] == pytest.approx(21.25, abs=0.001)
 
 
+def test_a_host_trace_of_other_inferences_is_refused(tmp_path: Path) -> None:
+    host = read_host_trace(host_file(tmp_path, utc_ns=UTC_NS))
+    with pytest.raises(FileError) as caught:
+        of_inferences(host, {7, 8})
+    assert caught.value.message == (
+        "the host trace is of inferences 0 to 1, the stats buffers of inferences 7 to 8"
+    )
+
+
 def test_a_host_trace_without_time_of_day_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="are not UTC"):
         read_host_trace(host_file(tmp_path))

@@ -112,6 +112,7 @@ class Triage(ShownRecord, frozen=True):
     points_to: tuple[str, ...] = ()  # kinds of causes, where none reproduces the evidence
     signs: tuple[str, ...] = ()  # what it shows by itself then
     not_tried: tuple[str, ...] = ()  # causes cut short
+    never_tried: tuple[str, ...] = ()  # faults that no search tries, where nothing was found
     left_out: tuple[str, ...] = ()  # causes of which only some of the rare places were tried
     tried: int = 0
     simulations: int = 0

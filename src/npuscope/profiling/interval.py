@@ -265,8 +265,10 @@ def with_placeholders(
     return low * (1 - widths.faster), None if high is None else high * (1 + widths.slower)
 
 
-def error_text(total_ms: float, low_ms: float, high_ms: float, of: Contents) -> str:
-    return f"{span_text(total_ms, low_ms, high_ms)}, {coverage_text(of)}"
+def error_text(
+    total_ms: float, low_ms: float, high_ms: float, of: Contents, credible: bool = True
+) -> str:
+    return f"{span_text(total_ms, low_ms, high_ms)}, {coverage_text(of, credible)}"
 
 
 def span_text(total_ms: float, low_ms: float, high_ms: float) -> str:
@@ -275,11 +277,12 @@ def span_text(total_ms: float, low_ms: float, high_ms: float) -> str:
     return f"-{faster:.0%} to +{slower:.0%}"
 
 
-def coverage_text(of: Contents) -> str:
+def coverage_text(of: Contents, credible: bool = True) -> str:
     """How often ranges of this kind held, or that nothing of the kind was measured."""
     kind = kind_of(of)
     held = ranges().kinds.get(kind)
-    if held is None or of.unlike >= _NOTED_PART or of.unmeasured >= _LARGE_PART:
+    unknown = max(of.unmeasured, of.reported, of.unnamed, 2 * of.unlike)
+    if held is None or unknown >= _LARGE_PART or not credible:
         return "partly without measurements"
     return f"held for {held.held} of {held.rows} left-out measurements {kind}"
 

@@ -122,7 +122,7 @@ def _judged(
     idle = () if works else ("the NPU computes nothing of this network",)
     known = other_export(facts, machine)
     notes = (*doubtful, *facts.notes, *idle, *known, *remarks(made_of, machine))
-    error = error_text(total_ms, low, high, made_of) if total_ms else ""
+    error = error_text(total_ms, low, high, made_of, not doubtful) if total_ms else ""
     return (low, None if facts.unknown_ops else high), notes, error
 
 

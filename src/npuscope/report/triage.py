@@ -43,6 +43,7 @@ def triage_text(triage: Triage) -> str:
     if triage.left_out:
         places = ", ".join(triage.left_out)
         lines.append(f"rare places not tried for lack of time: {places}")
+    lines += [f"never tried: {words}" for words in triage.never_tried]
     lines += [f"note: {note}" for note in triage.notes]
     return "".join(f"{safe_terminal(line)}\n" for line in lines)
 

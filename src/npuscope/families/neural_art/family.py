@@ -31,6 +31,7 @@ class NeuralArt(Family):
     name = "neural-art"
     understands: ClassVar[frozenset[str] | None] = None
     house_machines = True
+    quantizes = True
     needs_program = True
     live = "npuscope.live.answers"
 
@@ -142,7 +143,7 @@ class NeuralArt(Family):
     def together(self, sources: Sequence[Source], options: Options) -> Plan:
         from npuscope.application.plan import plan_together
 
-        return plan_together(sources, options)  # type: ignore[arg-type]
+        return plan_together(sources, options)
 
     def sensitivity(self, source: Source, options: Options) -> tuple[Sensitivity, ...]:
         from npuscope.advice.what_if import sensitivity
