@@ -211,9 +211,10 @@ def grown_bytes(read: Callable[[], object]) -> int:
 
 def test_a_small_archive_that_unpacks_to_much(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(
-        "x.npy", "w", force_zip64=True
-    ) as member:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w", force_zip64=True) as member,
+    ):
         np.lib.format.write_array_header_1_0(
             member, {"descr": "|i1", "fortran_order": False, "shape": (1 << 30,)}
         )
@@ -234,8 +235,11 @@ def test_a_header_that_claims_more_than_there_is(tmp_path: Path) -> None:
 
 def test_a_small_picture_of_many_pixels(tmp_path: Path) -> None:
     """Claimed in the head; and narrow ones, which a crop makes large."""
+
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     head = struct.pack(">IIBBBBB", 12_000, 12_000, 8, 2, 0, 0, 0)
     data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"0" * 99))
