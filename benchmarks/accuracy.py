@@ -113,8 +113,6 @@ FITTED = (
 # What boards and the machine allow: no fit leaves it. Softmax of many rows took 40 and 65 cycles
 # in two board runs; chains beside the longest one hold it up by no more than all that they read.
 RANGES = {"software.SoftmaxRows.per_element": (40.0, 65.0), "timing.side_share": (0.0, 1.0)}
-# The same for external RAM, as one cost, on all families that use it.
-FITTED_OUTSIDE = (("timing.external_access_ns",),)
 SWEEPS = 2
 # Why a family is further off than this: tool versions, start of the file name, cause.
 LARGE_ERROR = 0.08
@@ -325,6 +323,7 @@ def _predicted(path: Path, row: Row) -> Row:
         | {
             "retimer": timer,
             "machine": made.machine,
+            "clocks": _clocks(made.machine),
             "facts": timer.facts,
             "contents": interval.contents(timer.facts, found.epochs, made.machine, found.total_ms),
             "ms": found.total_ms,
@@ -337,6 +336,10 @@ def _predicted(path: Path, row: Row) -> Row:
             "seconds": seconds,
         }
     )
+
+
+def _clocks(machine: Machine) -> str:
+    return f"{machine.clocks.mcu_mhz:g}/{machine.clocks.npu_mhz:g}"
 
 
 def _plain(row: Row) -> Row:
@@ -749,9 +752,14 @@ def _sections(found: dict[str, list[Row]], columns: dict[str, str]) -> Iterator[
         yield from _table(heads, (cells[:-1] for cells in _by("graph", known)))
         heads = ("family", "n", "mean / median", "bias", f"cause above {LARGE_ERROR:.0%}")
         yield from _table(heads, _by("family", known))
+        shown = columns
+        if version not in GENERATIONS:
+            shown = {"network": columns["network"], "MHz": "{clocks}"} | columns
+            heads = ("MHz", "n", "mean / median", "bias")
+            yield from _table(heads, (cells[:-1] for cells in _by("clocks", done)))
         yield "\n### All rows"
-        cells = (tuple(form.format(**row) for form in columns.values()) for row in done)
-        yield from _table(tuple(columns), cells)
+        cells = (tuple(form.format(**row) for form in shown.values()) for row in done)
+        yield from _table(tuple(shown), cells)
 
 
 def _left_out_rows(rows: list[Row]) -> Iterator[Cells]:

@@ -167,7 +167,7 @@ def _stages(path: Path) -> dict[str, float]:
     stage("counters", lambda: profile(program, machine, graph))
     told = stage("explaining", lambda: explain(Build(graph, machine, program), made))
     stage("report", lambda: estimate_text(made))
-    stage("page", lambda: profile_page(made, told.findings, told.build, told.verdict))
+    stage("page", lambda: profile_page(made, told))
     return found
 
 

@@ -1,9 +1,10 @@
-"""Levers of published set-ups: what `estimate` promises beside what compiling and simulating gives.
+"""Levers of published set-ups: what a program states beside what compiling and simulating gives.
 
     python benchmarks/manycore_levers.py CSV [RUNS]
 
-Each lever that another set-up is (cores, copies, batch) is compiled and run; those that name a
-bound are left out. CSV as for manycore_published.py.
+`estimate` and `opstats` print the levers that a program states. Each that another set-up is (cores,
+copies, batch, in flight) is compiled and run; those that name a bound are left out. CSV as for
+manycore_published.py.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from published_nets import network
 
 from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
-from npuscope.families.many_core.levers import levers
 from npuscope.families.many_core.machine import CoreMachine, load_core_machine
 from npuscope.families.many_core.opstats.lever import Lever, LeverKind
+from npuscope.families.many_core.setups.levers import levers
 from npuscope.families.many_core.setups.work import network_work
 from npuscope.families.many_core.sim.conditions import RunOptions
 from npuscope.families.many_core.sim.run import simulate
@@ -28,20 +29,24 @@ from npuscope.families.many_core.sim.run import simulate
 _RUNS, _BEGIN = 20, 4
 
 
-def rate(row: Row, machine: CoreMachine, cores: int, copies: int, batch: int) -> float:
-    """Inferences per second, simulated with one in flight."""
+def rate(
+    row: Row, machine: CoreMachine, cores: int, copies: int, batch: int, in_flight: int = 1
+) -> float:
+    """Inferences per second, simulated."""
     graph = network(row.network._replace(batch=batch))
     program = compile_graph(graph, machine, CoreCompileOptions(cores))
-    options = RunOptions(_RUNS, collect=False, activations=copies, set_size=1)
+    options = RunOptions(_RUNS, collect=False, activations=copies, set_size=in_flight)
     ran = simulate(program, machine, options).iterations[_BEGIN:]
     ticks = (ran[-1].completed - ran[0].completed) / (len(ran) - 1)
     return copies * batch * machine.clocks.utimer_hz / ticks
 
 
-def changed(lever: Lever, cores: int, batch: int) -> tuple[int, int, int]:
+def changed(lever: Lever, cores: int, batch: int) -> tuple[int, int, int, int]:
+    if lever.kind is LeverKind.QUEUE:
+        return cores, 1, batch, lever.in_flight
     if lever.kind is LeverKind.CORES:
-        return lever.cores, lever.copies, batch
-    return cores, 1, lever.batch if lever.kind is LeverKind.SMALLER else lever.batch * batch
+        return lever.cores, lever.copies, batch, 1
+    return cores, 1, lever.batch if lever.kind is LeverKind.SMALLER else lever.batch * batch, 1
 
 
 def main() -> int:

@@ -340,8 +340,10 @@ def _errors(before: list[Row], after: list[Row], published: Published) -> Iterat
     old = {(row["file"], row["options"]): row for row in before}
     for now in after:
         key = now["file"], now["options"]
-        pair = old.get(key, now), now
-        if key in published and not any("error" in row for row in pair):
+        if key not in published or key not in old:
+            continue
+        pair = old[key], now
+        if not any("error" in row for row in pair):
             name = published[key].get("set") or key[1].removeprefix("--")
             groups.setdefault(name, []).append((*pair, published[key]))
     for name, rows in groups.items():

@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING, TypedDict
 
 from npuscope.bounded_file import opened
 from npuscope.collector import without_collector
-from npuscope.errors import ModelError, UsageError
+from npuscope.compiler.passes.as_int8 import ASSUMED
+from npuscope.errors import ModelError, NpuscopeError, UsageError
 from npuscope.files.load import load_model
 from npuscope.graph.model import Graph
 from npuscope.machine.load import (
     DEFAULT_GENERATION,
     DEFAULT_MACHINE,
+    generations,
+    known_machines,
     load_machine,
     plain_overrides,
 )
 from npuscope.machine.model import Machine
 from npuscope.machine.set_keys import changes_of, with_overrides
+from npuscope.profiling.interval import span_text, with_placeholders
 from npuscope.profiling.model import Profile, Stop
 from npuscope.program.model import Program
-from npuscope.shown import ShownRecord
+from npuscope.shown import ShownRecord, counted, significant
 from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
 Source = str | Path | Graph
 log = logging.getLogger(__name__)
+_OWN_RULES = "open"  # a generation that is no compiler of the vendor's
 _MOST_IN_SERIES = 4  # convolution accelerators
 _OF_PROGRAMS = ("weights", "max_ca_pipe")  # the second is a mapping key of the machine
 _NOT_FOR_MODELS = "this is for compiled programs, such as a network.c"
@@ -102,10 +107,13 @@ def read_graph(source: Source, options: ReadOptions) -> Graph:
         from npuscope.compiler.passes.as_int8 import as_int8
 
         graph = as_int8(graph)
+    assumed = graph.assumed
     graph = with_channel_last(
         graph, bool(options.get("inputs_ch_position")), bool(options.get("outputs_ch_position"))
     )
-    return with_io_types(graph, options.get("input_data_type"), options.get("output_data_type"))
+    graph = with_io_types(graph, options.get("input_data_type"), options.get("output_data_type"))
+    graph.assumed = assumed
+    return graph
 
 
 def is_as_filed(options: ReadOptions) -> bool:
@@ -314,8 +322,83 @@ def predicted(network: Build) -> Profile:
     """What the timing model gives for a build, with what stops the vendor's compiler."""
     from npuscope.profiling.run import estimate
 
-    profile = estimate(network.program, network.machine, network.graph)
-    return replace(profile, stops=network.stops)
+    return completed(network, estimate(network.program, network.machine, network.graph))
+
+
+def completed(network: Build, profile: Profile) -> Profile:
+    """A run of a build with what only its model tells: what stops the vendor's compiler, and what
+    was assumed in its place, which the range has to cover."""
+    assumed = network.graph.assumed if network.graph is not None else ()
+    profile = replace(profile, stops=network.stops, taken=assumed)
+    if network.graph is None or ASSUMED not in assumed or not profile.total_ms:
+        return profile
+    joins = any(op.kind == "Concat" for op in network.graph.ops)
+    low, high = with_placeholders(
+        profile.interval_ms, joins or profile.memory.external_ram_bytes > 0
+    )
+    if high is None:
+        return replace(profile, interval_ms=(low, high))
+    error = f"{span_text(profile.total_ms, low, high)} with scales that are not known yet"
+    return replace(profile, interval_ms=(low, high), model_error=error)
+
+
+_OTHER_TIME = 0.2  # share of the time from which another generation is worth a line
+_READING = (
+    *("as_int8", "shapes", "input_data_type", "output_data_type"),
+    *("inputs_ch_position", "outputs_ch_position"),
+)
+
+
+def other_generations(
+    network: Build, profile: Profile, options: Options, *, every: bool = False
+) -> tuple[str, ...]:
+    """What other generations of the vendor's compiler make of a model, where that differs: epochs
+    on the CPU, whether it fits, a time that is far from this one. Without `every` those alone are
+    compiled whose rules keep other ops off the NPU, which takes a millisecond to see."""
+    graph, own = network.graph, network.machine
+    packaged = own.name in known_machines() and not options.get("machine_file")
+    if graph is None or not packaged or isinstance(options.get("machine"), Machine):
+        return ()
+    found: dict[str, list[str]] = {}
+    request = {key: value for key, value in options.items() if key not in _READING}
+    for name in generations():
+        if name in (own.generation.name, _OWN_RULES):
+            continue
+        plain: Options = {**request, "generation": name}  # type: ignore[typeddict-item]
+        machine = machine_for(plain)
+        if not every and _refused(graph, machine) == _refused(graph, own):
+            continue
+        try:
+            other = predicted(build(graph, plain))
+        except NpuscopeError as error:
+            words = f"refused ({error.message})"
+        else:
+            words = _difference(profile, other)
+        if words:
+            found.setdefault(words, []).append(machine.generation.title.partition(" (")[0])
+    return tuple(f"with {' and '.join(titles)}: {words}" for words, titles in found.items())
+
+
+def _refused(graph: Graph, machine: Machine) -> set[str]:
+    from npuscope.rulebook.registry import refusals
+
+    return {op.name for op in graph.ops if refusals(graph, op, machine)}
+
+
+def _difference(here: Profile, there: Profile) -> str:
+    away = [p.counts.get("SW", 0) + p.counts.get("HYBRID", 0) for p in (here, there)]
+    fits = [p.fit.with_external_ram for p in (here, there)]
+    far = abs(there.total_ms - here.total_ms) > _OTHER_TIME * here.total_ms
+    parts = []
+    if away[0] != away[1]:
+        number = counted(away[1], "epoch") if away[1] else "no epoch"
+        parts.append(f"{number} off the NPU instead of {away[0] or 'none'}")
+    if fits[0] != fits[1]:
+        parts.append("it fits" if fits[1] else "it does not fit")
+    if (parts or far) and not there.is_lower_bound:
+        times = (significant(profile.total_ms, 4) for profile in (there, here))
+        parts.append(" instead of ".join(times) + " ms")
+    return ", ".join(parts)
 
 
 def machine_for(options: Options) -> Machine:

@@ -62,8 +62,8 @@ class TraceBuilder(Struct):
     def texts(self, many: Iterable[str]) -> Ids:
         return np.fromiter(map(self.text, many), np.int32)
 
-    def process(self, name: str, pid: int, sort: int = 0) -> int:
-        self._processes.append(Process(pid, name, sort))
+    def process(self, name: str, pid: int, sort: int = 0, label: str = "") -> int:
+        self._processes.append(Process(pid, name, sort, label))
         return len(self._processes) - 1
 
     def thread(self, process: int, name: str, tid: int | None = None, sort: int = 0) -> int:

@@ -23,11 +23,13 @@ Mask = NDArray[np.bool_]
 
 
 class Process(Struct, frozen=True):
-    """A group of threads; `sort` is its place in the viewer."""
+    """A group of threads; `sort` is its place in the viewer, `label` what viewers write beside
+    the name."""
 
     pid: int
     name: str
     sort: int = 0
+    label: str = ""
 
 
 class Thread(Struct, frozen=True):

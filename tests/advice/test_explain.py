@@ -7,14 +7,15 @@ import pytest
 from advice.runs import LATEST, build, clean_network
 from compiler.nets import MACHINES, Net
 from npuscope.advice.catalogue import catalogue
-from npuscope.advice.changes import best_changes
+from npuscope.advice.changes import best_changes, changes_of, settled
 from npuscope.advice.explain import explain, merged
 from npuscope.advice.explanation import Explanation
 from npuscope.graph.model import Graph
 from npuscope.profiling.run import estimate
 from npuscope.rulebook.finding import Finding, Fix, Hit, Severity, main_limit, worst_first
-from npuscope.rulebook.fix import at_most
+from npuscope.rulebook.fix import at_most, timed
 from npuscope.rulebook.registry import lint_graph, make_finding
+from npuscope.structs import replace
 
 
 def explained(graph: Graph, generation: str = "4.0") -> Explanation:
@@ -187,3 +188,11 @@ def test_a_program_without_its_network_is_explained_too() -> None:
 
     result = explain(Alone(), profile)
     assert {f.rule[:3] for f in result.findings} == {"NA-"}
+
+
+def test_no_place_saves_more_than_all_of_them_together() -> None:
+    places = (finding("ADV-COPIES", 6.0, ops=("a",)), finding("ADV-COPIES", 5.0, ops=("b",)))
+    (change,) = changes_of(places).values()
+    together = replace(change, fix=replace(change.fix, gain=timed(2.0)))
+    found = settled(places, {change.key: together})
+    assert [fix.gain_ms for one in found for fix in one.fixes] == [2.0, 2.0]

@@ -176,7 +176,8 @@ def test_tables_name_the_same_files(benchmark: ModuleType) -> None:
     tables = {name: benchmark._lines(benchmark.PUBLISHED / f"{name}.csv") for name in
               ("latency", "boards", "models")}  # fmt: skip
     files = {line["file"] for name in ("latency", "boards") for line in tables[name]}
-    assert files == {line["file"] for line in tables["models"]}
+    # Beside those, public files that only tests need.
+    assert files <= {line["file"] for line in tables["models"]}
     assert all(len(line["sha256"]) == 64 for line in tables["models"])
     assert all(line["url"] or line["not_public"] for line in tables["models"])
     for line in tables["boards"]:

@@ -1,4 +1,4 @@
-"""Published runs of a Cloud AI 100 beside the sums of setups/model.py, on networks built in code."""
+"""Published runs of a Cloud AI 100 beside setups/model.py, on networks that are built in code."""
 
 from __future__ import annotations
 

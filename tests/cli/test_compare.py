@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hostile_names import assert_harmless, hostile_onnx
-from models import mobilenet_like, save, to_onnx, to_tflite
+from models import Net, mobilenet_like, save, to_onnx, to_tflite
 from npuscope.cli import output
 from npuscope.cli.main import main
 
@@ -120,3 +120,17 @@ def test_hostile_names(tmp_path: Path, capsys: Capture, monkeypatch: pytest.Monk
     code, out, err = run(capsys, "gate", path, "--baseline", path, "--max", "SW=0", "--github")
     assert code == 1
     assert_harmless(out + err, "gate")
+
+
+def test_two_networks_explain_each_other(tmp_path: Path, capsys: Capture) -> None:
+    """What no setting explains is that a layer makes something else."""
+    paths = []
+    for outputs in (1000, 101):
+        net = Net((1, 32, 32, 3))
+        net.conv(64, stride=2)
+        net.mean()
+        net.dense(outputs)
+        paths.append(save(tmp_path, f"net{outputs}.tflite", to_tflite(net)))
+    _, out, _ = run(capsys, "compare", *paths)
+    assert "two networks: FullyConnected makes 1x1000 -> 1x101" in out
+    assert "unexplained" not in out

@@ -134,7 +134,7 @@ def test_rules_lists_all_and_shows_one(capsys: Capture) -> None:
     assert "see docs/rules/NA-CONV-PRIME.md" in out
     code, out, _ = run(capsys, "rules", "NA-CONV-PRIME", "--json")
     (rule,) = json.loads(out)["rules"]
-    assert (rule["since"], rule["until"], rule["kind"]) == ("2.2", "4.0", "refuse")
+    assert (rule["since"], rule["until"], rule["kind"]) == ("2.0", "4.0", "refuse")
 
 
 def test_a_fix_in_general_has_no_values(capsys: Capture) -> None:

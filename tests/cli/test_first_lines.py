@@ -9,9 +9,11 @@ import pytest
 
 import npuscope
 from compiler.nets import Net as GraphNet
-from models import mobilenet_like, save, to_onnx, to_tflite
+from files.tflite.test_reader import two_axes_open
+from models import OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from npuscope.cli.main import main
 from npuscope.graph.model import DType
+from texts.networks import NETWORKS
 
 Capture = pytest.CaptureFixture[str]
 STOPS = "the vendor's compiler of generation 2.1 stops at this file: IR version too new"
@@ -86,6 +88,57 @@ def test_a_build_that_exists_was_not_stopped(
     for verb, limit in (("estimate", ()), ("gate", ("--max", "total_ms=99"))):
         code, lines = run(capsys, verb, tmp_path / "build", *limit)
         assert (code, "stops" in lines[0]) == (0, False)
+
+
+def test_a_line_says_what_another_generation_does() -> None:
+    """Parts of unequal channels are joined by a library call at 2.x."""
+    net = GraphNet()
+    x = net.input((1, 16, 16, 8))
+    net.concat((net.conv(x, 8), net.conv(x, 24)))
+    graph = net.graph()
+    (note,) = (n for n in npuscope.estimate(graph).notes if "ST Edge AI" in n)
+    assert note.startswith("with ST Edge AI 2.2: 1 epoch off the NPU instead of none, ")
+    assert note.endswith(" ms")
+    notes = [n for n in npuscope.estimate(graph, generation="2.1").notes if "ST Edge AI" in n]
+    assert notes and all(": no epoch off the NPU instead of 1, " in n for n in notes)
+    assert not any("ST Edge AI 2.2" in n for n in notes)
+
+
+def test_generations_that_agree_are_not_mentioned(tmp_path: Path, capsys: Capture) -> None:
+    path = save(tmp_path, "clean.tflite", NETWORKS["clean.tflite"]())
+    for verb in ("estimate", "explain"):
+        assert not any("with ST Edge AI" in line for line in run(capsys, verb, path)[1])
+
+
+def test_what_was_assumed_stands_in_the_first_line(tmp_path: Path, capsys: Capture) -> None:
+    path = save(tmp_path, "float.onnx", NETWORKS["float.onnx"]())
+    found = npuscope.estimate(path, as_int8=True)
+    assert (
+        " and placeholder scales, known error: " in run(capsys, "estimate", path, "--as-int8")[1][0]
+    )
+    # The range holds what nobody knows of the scales besides what any prediction may be off.
+    twin = npuscope.quantize(path, data="random").after
+    shares = [run.interval_ms[0] / run.total_ms for run in (found, twin)]
+    assert shares[0] < 0.95 * shares[1]
+    assert found.interval_ms[0] <= twin.total_ms <= (found.interval_ms[1] or 0.0)
+
+
+def test_a_size_that_was_taken_stands_there_too(tmp_path: Path, capsys: Capture) -> None:
+    path = save(tmp_path, "open.tflite", two_axes_open())
+    assert " and --shape x=1,224,224,3, known error: " in run(capsys, "estimate", path)[1][0]
+    lines = run(capsys, "estimate", path, "--shape", "x=1,64,64,3")[1]
+    assert "--shape" not in lines[0]
+
+
+def test_a_network_that_computes_nothing(tmp_path: Path, capsys: Capture) -> None:
+    w = OnnxWriter()
+    y = w.node("Identity", w.input("x", (1, 8, 8, 4)))
+    path = save(tmp_path, "identity.onnx", w.finish({y: None}))
+    sentence = "nothing to compute: the network hands its inputs on, and no epoch is compiled"
+    for verb in ("estimate", "explain"):
+        lines = run(capsys, verb, path)[1]
+        assert lines[0].startswith(sentence)
+        assert not any("known error" in line or line.startswith("range") for line in lines[:6])
 
 
 def uint8_net() -> GraphNet:

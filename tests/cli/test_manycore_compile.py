@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import npuscope
 from many_core.nets import convolutions, encoder, integer_net
 from models import conv_net, to_tflite
 from npuscope.cli.drive import perform
@@ -139,6 +140,31 @@ def test_wrong_words_get_one_sentence(
     assert not Path("b").exists()
 
 
+def test_what_a_compiler_wrote_is_timed_as_its_model_is(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder of `compile -o`, that of `manycore compile`, and the container itself."""
+    machine = ("--machine", "cloudai100")
+    slow = ("--set", "clocks.core_mhz=700")
+    assert main(["compile", "model.onnx", *machine, "-o", "whole"]) == 0
+    assert main(["manycore", "compile", "-model=model.onnx", "--cores", "2", "-o", "two"]) == 0
+    assert main(["compile", "model.onnx", *machine, *slow, "-o", "slow"]) == 0
+    expected = npuscope.estimate("model.onnx", machine="cloudai100")
+    assert npuscope.estimate("whole").total_ms == expected.total_ms
+    assert npuscope.estimate("whole/programqpc.bin").total_ms == expected.total_ms
+    best = npuscope.manycore_setups("model.onnx", cores=2, copies=1, batch=1, in_flight=1).best
+    assert npuscope.estimate("two").total_ms == best.latency_ms
+    capsys.readouterr()
+    assert main(["explain", "whole"]) == 0
+    assert " ms, bound by " in capsys.readouterr().out.splitlines()[0]
+    assert main(["estimate", "slow"]) == 2
+    assert "was compiled for another machine" in capsys.readouterr().err
+    assert main(["estimate", "slow", *machine, *slow]) == 0
+    model.unlink()
+    with pytest.raises(FileError, match="the model of the program is no longer there"):
+        npuscope.estimate("whole")
+
+
 def test_the_batch_of_stats_is_explained_and_divides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,3 +185,23 @@ def test_the_batch_of_stats_is_explained_and_divides(
     (summary,) = tmp_path.glob("*summary*")
     assert "ucycles/inf: (" in summary.read_text()
     assert '"inference_ucycles": ' in told
+
+
+def test_a_container_is_listed_core_by_core(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["manycore", "compile", "-model=model.onnx", "--cores", "2", "-o", "two"]) == 0
+    program = read_program(Path("two", "programqpc.bin").read_bytes())
+    capsys.readouterr()
+    for source in ("two/programqpc.bin", "two"):
+        assert main(["disasm", source]) == 0
+        text = capsys.readouterr().out
+        ops = program.devices[0].all_ops()
+        listed = [line for line in text.splitlines() if line and line[0] != ";"]
+        assert len(listed) == len(ops)
+        assert all(any(op.info.name in line for line in listed) for op in ops[:20])
+    assert main(["disasm", "two/programqpc.bin", "--json"]) == 0
+    blobs = json.loads(capsys.readouterr().out)["blobs"]
+    assert [blob["name"] for blob in blobs] == ["QAicGraph core 0", "QAicGraph core 1"]
+    first = program.devices[0].ops[0][0][0]
+    assert blobs[0]["groups"][0]["ops"][0]["kind"] == first.info.kind

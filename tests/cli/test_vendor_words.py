@@ -29,6 +29,20 @@ NEEDS_BOARD = ("npu_driver.py -i", "st_load_and_run.py -i")
             "compile -m a.onnx --target stm32n6 -o out",
         ),
         ("generate -m a.onnx", "compile -m a.onnx"),
+        (
+            "/home/doc/X-CUBE-AI/10.1.0/Utilities/linux/stedgeai generate -m a.onnx "
+            '--st-neural-art "p@/home/doc/X-CUBE-AI/10.0.0/scripts/user_neuralart.json"',
+            "compile -m a.onnx --st-neural-art "
+            "p@/home/doc/X-CUBE-AI/10.0.0/scripts/user_neuralart.json --generation 2.1",
+        ),
+        (
+            "/opt/ST/STEdgeAI/3.0/Utilities/linux/stedgeai analyze -m a.onnx --generation 2.2",
+            "estimate a.onnx --generation 2.2",
+        ),
+        (
+            "/opt/ST/STEdgeAI/3.0/Utilities/linux/stedgeai analyze -m a.onnx",
+            "estimate a.onnx --generation 3.0",
+        ),
         ("stedgeai analyze -m a.onnx --target stm32n6", "estimate a.onnx"),
         ("stedgeai validate --model=a.onnx --mode target", "validate a.onnx"),
         (

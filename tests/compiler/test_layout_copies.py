@@ -1,15 +1,16 @@
-"""Copies into blocks of channels in front of layers in 16x8 mode, as builds of 2.0 to 2.2 have
-them."""
+"""How channels lie in memory: frame by frame or pixel by pixel, and copies into blocks in front of
+layers in 16x8 mode, as builds of 2.0 to 2.2 have them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from compiler.nets import MACHINES, Net, compiled, sample
+from compiler.nets import GENERATIONS, MACHINES, Net, compiled, sample
 from npuscope.graph.model import Graph
 from npuscope.ops.run import run
 from npuscope.program.model import Buffer, Program
+from npuscope.program.units import Streng
 from npuscope.program.verify import verify
 from npuscope.sim.run import execute
 
@@ -81,3 +82,34 @@ def test_features_that_are_made_in_such_frames_are_read_as_they_are() -> None:
     net.conv(total, 576, (1, 1))
     program = compiled(net.graph(), "2.2")
     assert not any(buffer.name.startswith(total) for buffer in copies(program))
+
+
+# Frames in memory
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize(("both", "batch"), [(False, 8), (True, 32)])
+def test_what_is_read_in_the_frames_it_was_made_in_lies_frame_by_frame(
+    both: bool, batch: int, generation: str
+) -> None:
+    """Eight kernels of the first layer, eight channels a unit of the second; a 1x1 layer that
+    reads all channels of a pixel keeps them together."""
+    net = Net()
+    x = net.conv(net.input((1, 16, 16, 3)), 32, zero=0)
+    y = net.conv(x, 32)
+    if both:
+        net.add(y, net.conv(x, 32, (1, 1)))
+    graph = net.graph()
+    program = compiled(graph, generation)
+    (buffer,) = (one for one in program.buffers if one.tensor == x)
+    assert buffer.batch == batch
+    runs = {
+        (engine.batch_depth, engine.batch_offset)
+        for epoch in program.epochs
+        for engine in epoch.units
+        if isinstance(engine, Streng) and engine.addr_base.buffer == buffer.name
+        if engine.nbits_memory == 8
+    }
+    assert (8, batch) in runs
+    found, wanted = execute(program, sample(graph)).outputs, run(graph, sample(graph))
+    assert max(np.abs(found[n].astype(int) - wanted[n]).max() for n in graph.outputs) <= 1

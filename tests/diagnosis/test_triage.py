@@ -169,6 +169,17 @@ def test_times_are_explained_by_settings() -> None:
     assert result.time.settings[0].id == "flash-50-mhz"
     right = npuscope.triage(graph, time=npuscope.estimate(graph).total_ms)
     assert right.verdict is TriageVerdict.NO_FAULT
+    far = npuscope.triage(graph, time=300 * npuscope.estimate(graph).total_ms)
+    assert far.time is not None and len(far.time.tried) > 5
+    slowest = far.time.tried[0]
+    if slowest.predicted_ms < far.time.measured_ms:
+        assert "beyond every setting of clocks and memories" in far.answer
+        assert slowest.title in far.answer
+        causes = {cause.id: cause for cause in far.time.far}
+        assert {"debugger", "code-uncached", "flash-one-line", "callback-prints"} <= causes.keys()
+        assert len({cause.shown_by for cause in causes.values()}) == len(causes)
+    near = npuscope.triage(graph, time=2 * npuscope.estimate(graph).total_ms).time
+    assert near is not None and near.far == ()
     wrong = npuscope.triage(graph, time=0.0001)
     assert wrong.verdict is TriageVerdict.UNKNOWN
     assert "none of the settings explains it" in wrong.answer

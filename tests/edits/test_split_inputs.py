@@ -100,9 +100,16 @@ def test_the_layers_of_the_question_run_where_the_log_says() -> None:
     assert sum(name.startswith("Conv:") for name in on_npu) == 1
 
 
-@pytest.mark.parametrize("generation", ["3.0", "4.0", "open"])
-def test_later_compilers_leave_none_of_it_to_the_cpu(generation: str) -> None:
-    assert off_npu(two_cell_denoiser(), generation) == []
+@pytest.mark.parametrize(("generation", "layers"), [("3.0", 3), ("4.0", 3), ("open", 0)])
+def test_later_compilers_leave_the_same_layers_to_the_cpu(generation: str, layers: int) -> None:
+    assert len(off_npu(two_cell_denoiser(), generation)) == layers
+
+
+@pytest.mark.parametrize("generation", ["2.0", "2.1", "2.2", "3.0", "4.0"])
+def test_no_generation_takes_many_times_as_long_as_another(generation: str, tmp_path: Path) -> None:
+    path = save(tmp_path, "denoiser.onnx", two_cell_denoiser())
+    known = npuscope.estimate(path, generation="2.1").total_ms
+    assert npuscope.estimate(path, generation=generation).total_ms == pytest.approx(known, rel=0.25)
 
 
 def test_fix_ends_without_the_cpu(tmp_path: Path) -> None:

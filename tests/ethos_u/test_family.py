@@ -23,7 +23,7 @@ from ethos_u.networks import (
     vela_file,
 )
 from ethos_u.streams import U55_128
-from models import conv_net, save, to_onnx
+from models import Net, conv_net, save, to_onnx, to_tflite
 from models_onnx import OnnxWriter
 from models_onnx_ops import CASES, op_model
 from models_tflite import TfliteWriter
@@ -449,6 +449,20 @@ def test_operators_that_vela_changes_are_found(
     findings = npuscope.lint(path, machine=machine)
     found = [f.evidence["value"] for f in findings if f.rule == "LINT-ETHOS-VALUES"]
     assert found == values
+
+
+def test_transposes_between_layouts_are_a_finding(tmp_path: Path) -> None:
+    pytest.importorskip("ethosu.vela", reason="ethos-u-vela is not installed")
+    net = Net((1, 96, 96, 16))
+    net.conv(16)
+    first_path = save(tmp_path, "nchw.onnx", to_onnx(net))
+    found = npuscope.explain(first_path, machine="ethos-u55-128")
+    first = found.findings[0]
+    assert first.rule == "ADV-ETHOS-TRANSPOSES"
+    assert 0.3 * found.profile.total_ms < (first.gain_ms or 0.0) < found.profile.total_ms
+    last_path = save(tmp_path, "nhwc.tflite", to_tflite(net))
+    rules = [one.rule for one in npuscope.explain(last_path, machine="ethos-u55-128").findings]
+    assert "ADV-ETHOS-TRANSPOSES" not in rules
 
 
 def _nearest(rows: int, target: int) -> bytes:

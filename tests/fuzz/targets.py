@@ -284,7 +284,8 @@ def _tables(side: Path) -> list[bytes]:
     labels = ["0", "1", "2", "3", "cat", "dog"]
     head = ",".join([*(f"x{n}" for n in range(16)), "label"])
     plain = "\n".join(",".join(row) for row in rows)
-    named = "\n".join([head, *(",".join([*row, label]) for row, label in zip(rows, labels))])
+    pairs = zip(rows, labels, strict=True)
+    named = "\n".join([head, *(",".join([*row, label]) for row, label in pairs)])
     return [plain.encode(), named.encode()]
 
 

@@ -13,7 +13,10 @@ from npuscope.families.ethos_u.stream import stream_bytes
 
 _READ = ("inspect {file}", "inspect {file} --json", "disasm {file}", "disasm {file} --json")
 _RUN = ("estimate {file}", "explain {file}", "validate {file}")
-_AGAINST = ("validate {file} --model {side}/conv.tflite", "validate {file} --model {side}/net.tflite")
+_AGAINST = (
+    "validate {file} --model {side}/conv.tflite",
+    "validate {file} --model {side}/net.tflite",
+)
 
 
 def _commands(*rows: str) -> tuple[Command, ...]:
@@ -30,7 +33,8 @@ def _listings(side: Path) -> list[bytes]:
 
 
 ETHOS_U: tuple[Target, ...] = (
-    Target("vela_tflite", _containers, BINARY, _commands(*_READ, *_RUN, *_AGAINST), "net_vela.tflite"),
+    Target("vela_tflite", _containers, BINARY, _commands(*_READ, *_RUN, *_AGAINST),
+           "net_vela.tflite"),
     Target("executorch", lambda side: [executorch_program(Convolution(CONFIGURATIONS[0]))],
            BINARY, _commands(*_READ, "estimate {file}"), "net.pte"),
     Target("ethos_u_stream",

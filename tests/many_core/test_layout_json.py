@@ -40,7 +40,7 @@ KEYS = [
     "deps",
     "notes",
 ]
-OPTIONAL = ["machine"]  # younger than the first containers
+OPTIONAL = ["machine", "levers"]  # younger than the first containers
 OP_KEYS = [
     "oc",
     "name",
@@ -125,7 +125,7 @@ def test_other_types_are_refused_or_mean_nothing(key: str, value: object) -> Non
         assert error.where.startswith("osb.layout")
     else:
         absent = key in OPTIONAL and value is None
-        assert absent or key in ("sections", "network", "notes", "deps", "ports")
+        assert absent or key in ("sections", "network", "notes", "deps", "ports", "levers")
 
 
 def op(made: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from npuscope.families.many_core.container import read_layout, read_program, wri
 from npuscope.families.many_core.layout import Engine
 from npuscope.families.many_core.machine import load_core_machine
 from npuscope.families.many_core.opstats.index import ENGINES, OpIndex, op_index
+from npuscope.families.many_core.opstats.lever import LeverKind
 from npuscope.families.many_core.opstats.model import CoreBound, CoreVerdict
 from npuscope.families.many_core.opstats.replay import Replay, replay_of
 from npuscope.families.many_core.opstats.runs import (
@@ -64,6 +65,11 @@ def replayed(stats: Stats) -> Replay:
     return found
 
 
+def unstated(stats: Stats) -> Stats:
+    """As of a program that does not say what levers bring."""
+    return replace(stats, layout=replace(stats.layout, levers=()))
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("cores", [1, 2, 5])
 def test_unchanged_the_times_of_the_buffer_come_out(name: str, cores: int) -> None:
@@ -92,7 +98,7 @@ def test_work_that_takes_no_time_is_not_on_the_path() -> None:
 
 def test_a_free_ddr_predicted_is_a_free_ddr_simulated() -> None:
     """Transfers of constants taken out of the buffer, or made free in the machine."""
-    stats = ran("encoder", 2)
+    stats = unstated(ran("encoder", 2))
     lever = next(one for one in opstats_of(stats).levers if one.name.startswith("constants"))
     fast = replace(
         MACHINE,
@@ -105,10 +111,10 @@ def test_a_free_ddr_predicted_is_a_free_ddr_simulated() -> None:
 
 
 def test_all_kinds_of_levers_are_predicted() -> None:
-    names = " ".join(lever.name for lever in opstats_of(ran("encoder", 4)).levers)
+    names = " ".join(lever.name for lever in opstats_of(unstated(ran("encoder", 4))).levers)
     for word in ("cores", "batch", "activations", "8-bit", "constants kept", "joined"):
         assert word in names, names
-    alone = " ".join(lever.name for lever in opstats_of(ran("encoder", 1)).levers)
+    alone = " ".join(lever.name for lever in opstats_of(unstated(ran("encoder", 1))).levers)
     assert "16 activations on 1 core each" in alone
 
 
@@ -212,3 +218,32 @@ def test_where_no_engine_is_busy_the_critical_path_decides(
     assert "DDR 53 %" in told.sentence
     busy = CoreVerdict(CoreBound.HMX, shares)
     assert on_path(busy, path) == busy
+
+
+def test_levers_of_a_run_are_those_that_its_program_states() -> None:
+    """They come true: the set-ups are compiled and simulated, and give the stated throughput."""
+    stated = program("encoder", 2).layout.levers
+    assert read_program(write_program(program("encoder", 2))).layout.levers == stated
+    assert opstats_of(ran("encoder", 2)).levers == stated
+    graph, options = graph_of(NETWORKS["encoder"]()), CoreCompileOptions(2)
+    before = _period(compile_graph(graph, MACHINE, options), 1, 1)
+    tried = 0
+    for lever in stated:
+        if lever.kind is LeverKind.QUEUE:
+            period = _period(compile_graph(graph, MACHINE, options), 1, lever.in_flight)
+            assert f"(-S {lever.in_flight})" in lever.sentence
+        elif lever.kind is LeverKind.CORES:
+            again = compile_graph(graph, MACHINE, CoreCompileOptions(lever.cores))
+            period = _period(again, lever.copies, 1) / lever.copies
+        else:
+            continue
+        tried += 1
+        assert before / period == pytest.approx(lever.gain, rel=0.15), lever.name
+    assert tried >= 3
+    assert LeverKind.QUEUE in {lever.kind for lever in stated}
+
+
+def _period(made: CoreProgram, copies: int, in_flight: int) -> float:
+    options = RunOptions(16, collect=False, activations=copies, set_size=in_flight)
+    rows = simulate(made, MACHINE, options).iterations[4:]
+    return (rows[-1].completed - rows[0].completed) / (len(rows) - 1)

@@ -20,7 +20,11 @@ from npuscope.errors import FileError, UsageError
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.layout import Dependency
 from npuscope.families.many_core.machine import load_core_machine
-from npuscope.families.many_core.opstats.host_trace import of_inferences, read_host_trace
+from npuscope.families.many_core.opstats.host_trace import (
+    check_inferences,
+    of_inferences,
+    read_host_trace,
+)
 from npuscope.families.many_core.opstats.model import Opstats
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.opstats.trace import TraceOptions, trace_of, undrawn_note
@@ -404,6 +408,17 @@ def test_the_host_is_laid_beside_the_device_by_utc(tmp_path: Path) -> None:
     assert device["ts"] == pytest.approx(20, abs=0.001)
     (bell,) = (e for e in line.events if e["ph"] == "i" and e["name"] == "interrupt")
     assert bell["ts"] == pytest.approx(21.25, abs=0.001)
+
+
+def test_a_host_trace_of_other_inferences_is_refused(tmp_path: Path) -> None:
+    host = read_host_trace(host_file(tmp_path, utc_ns=UTC_NS))
+    with pytest.raises(FileError) as caught:
+        check_inferences(host, {7, 8})
+    assert caught.value.message == (
+        "the host trace is of inferences 0 to 1, the stats buffers of inferences 7 to 8"
+    )
+    check_inferences(host, {1, 2})
+    assert of_inferences(host, {1}) is not None
 
 
 def test_a_host_trace_without_time_of_day_is_refused(tmp_path: Path) -> None:

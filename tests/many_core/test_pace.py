@@ -92,8 +92,14 @@ def test_a_pace_far_from_the_rates_of_the_machine_is_kept(share: float) -> None:
     assert device == pytest.approx(expected.device_ms, rel=0.05)
 
 
-def test_outputs_of_several_inferences_are_copied_side_by_side(tmp_path: Path) -> None:
-    """4 MB of outputs, which PCIe has moved long before one thread of the host has copied them."""
+@pytest.mark.parametrize(("cores", "copies", "in_flight"), [(8, 1, 3), (2, 7, 1)])
+def test_outputs_of_several_inferences_are_copied_side_by_side(
+    tmp_path: Path, cores: int, copies: int, in_flight: int
+) -> None:
+    """4 MB of outputs, which PCIe has moved long before one thread of the host has copied them.
+
+    Copies of the network take turns on the link, each for as long as its bytes need.
+    """
     from npuscope.families.many_core.setups.network import timed_network
 
     size = 1 << 20
@@ -106,10 +112,13 @@ def test_outputs_of_several_inferences_are_copied_side_by_side(tmp_path: Path) -
                               ends[1:], [many])  # fmt: skip
     path = tmp_path / "wide.onnx"
     path.write_bytes(helper.make_model(graph).SerializeToString())
-    setup = CardSetup(8, in_flight=3)
+    setup = CardSetup(cores, copies, 1, in_flight)
     expected = predict(timed_network(path, MACHINE).work, MACHINE, setup)
-    npuscope.manycore_compile(path, directory=tmp_path / "bin", cores=8)
-    ran = npuscope.manycore_run(tmp_path / "bin", num_iter=20, set_size=3).result.iterations[6:]
+    npuscope.manycore_compile(path, directory=tmp_path / "bin", cores=cores)
+    report = npuscope.manycore_run(
+        tmp_path / "bin", num_iter=20, set_size=in_flight, activations=copies
+    )
+    ran = report.result.iterations[6:]
     period = (ran[-1].completed - ran[0].completed) / 19_200 / (len(ran) - 1)
     assert period == pytest.approx(expected.period_ms, rel=0.1)
 

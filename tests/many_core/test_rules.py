@@ -154,7 +154,7 @@ def test_gains_are_those_of_levers() -> None:
     run = tables(2)
     (idle,) = (finding for finding in core_findings(run) if finding.rule == "ADV-CORE-IDLE")
     fix = next(fix for fix in idle.fixes if fix.id == "core-copies")
-    lever = next(lever for lever in run.levers if "activations" in lever.name)
+    lever = next(lever for lever in run.levers if lever.name.startswith("8 activations"))
     assert fix.parameters == {"copies": 8}
     assert fix.gain_ms == pytest.approx(run.totals.seconds * 1e3 * (1 - 1 / lever.gain))
 
@@ -250,3 +250,16 @@ def test_rules_of_other_machines_do_not_ask_the_first(model: Path) -> None:
 def test_the_kinds_of_rules() -> None:
     kinds = {rule.id.split("-")[0]: rule.kind for rule in CORE_RULES.values()}
     assert kinds == {"ADV": RuleKind.ADVISE, "LINT": RuleKind.LINT}
+
+
+def test_a_network_of_integers_is_not_to_be_quantized() -> None:
+    def advised(types: tuple[str, ...]) -> set[str]:
+        run = bound(CoreBound.HMX)
+        label = OpLabel("aicconvolutiond32", "HMX", "TCM", types)
+        core = run.cores[0]
+        row = replace(core.ops[0], label=label)
+        found = core_findings(replace(run, cores=(replace(core, ops=(row,)),)))
+        return {fix.id for finding in found for fix in finding.fixes}
+
+    assert "core-integers" in advised(("fp16",))
+    assert "core-integers" not in advised(("i8",))

@@ -113,7 +113,15 @@ def test_stats_are_the_summary_of_each_sample(binaries: Path, tmp_path: Path) ->
     options = RunOptions(iterations=8, samples=2, start_iteration=3)
     report = run_program(binaries, profiling="stats", out_dir=tmp_path, options=options)
     assert [path.name for path in report.files] == [f"{PREFIX}-inf-{i}.txt" for i in (3, 4)]
-    assert "total batch ucycles:" in report.files[0].read_text()
+    text = report.files[0].read_text()
+    assert "total batch ucycles:" in text
+    # And what the host saw of that very inference.
+    _, host = text.split("\nhost-level stats:\n")
+    seen = dict(line.split(": ") for line in host.splitlines())
+    third = report.result.iterations[3]
+    total = (third.completed - third.enqueued) / 19.2
+    assert float(seen["totalRoundtripTimeUs"]) == pytest.approx(total, abs=1e-3)
+    assert float(seen["devExecUs"]) == pytest.approx(third.exec_us, abs=1e-3)
 
 
 def vendor_reading(path: Path) -> tuple[list[str], list[dict[str, float]]]:

@@ -77,8 +77,27 @@ def test_absent_weights_are_timed_and_noted(tmp_path: Path) -> None:
     # 8.6 GB of half floats at 125 GB/s.
     assert found.best.limit is SetupLimit.DDR
     assert found.best.latency_ms == pytest.approx(2 * 2**32 / 125e9 * 1e3, rel=0.1)
-    with pytest.raises(FileError):  # verbs that compute refuse the file
-        npuscope.manycore_compile(path)
+
+
+def test_a_file_whose_weights_are_absent_is_compiled_and_timed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, note = wide_product(tmp_path / "wide.onnx", 1, 8192), "weights were not read"
+    profile = npuscope.estimate(path, machine="cloudai100", overrides={"cores.count": 4})
+    best = npuscope.manycore_setups(path, cores=4, copies=1, batch=1, in_flight=1).best
+    assert profile.total_ms == best.latency_ms
+    assert any(note in text for text in profile.notes)
+    assert profile.payload.build.program.constant_bytes == 2 * 8192**2
+    assert main(["explain", str(path), "--machine", "cloudai100", "--set", "cores.count=4"]) == 0
+    assert note in capsys.readouterr().out
+    npuscope.manycore_compile(path, directory=tmp_path / "bin", cores=4)
+    assert (tmp_path / "bin" / "programqpc.bin").stat().st_size < 8 << 20
+    assert npuscope.manycore_run(tmp_path / "bin", num_iter=3).inferences == 3
+    with pytest.raises(ModelError, match="weights were not read, so nothing can be computed"):
+        npuscope.validate(path, machine="cloudai100")
+    missing = tmp_path / "missing.onnx"
+    with pytest.raises(FileError, match=r"not found|does not exist|no such"):
+        npuscope.manycore_compile(missing)
 
 
 # --- Time ---

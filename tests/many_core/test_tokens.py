@@ -14,9 +14,11 @@ from npuscope.families.many_core.machine import load_core_machine
 from npuscope.families.many_core.setups.network import graph_without_weights
 from npuscope.families.many_core.setups.work import network_work
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from language_nets import Decoder, decoder
+
+sys.path.pop()  # names of benchmarks must not stand for those of tests
 
 TWO_LAYERS = Decoder("two", 2, 64, 4, 2, 16, 128, 100)
 

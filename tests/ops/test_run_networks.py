@@ -142,5 +142,5 @@ def test_every_network_loads(shared_models: Path) -> None:
         path for path in sorted(shared_models.iterdir()) if path.suffix in (".tflite", ".onnx")
     ]
     graphs: list[Graph] = [load_model(path) for path in paths]
-    assert len(graphs) > 60
+    assert len(graphs) > 45  # the public ones are 50 and more
     assert all(total_macs(graph) > 0 and graph.parameters() > 0 for graph in graphs)

@@ -69,7 +69,9 @@ def test_the_coverage_in_an_answer_is_that_of_its_kind():
             )
     assert kind_of(NOTHING) == ON_CHIP
     assert coverage_text(replace(NOTHING, unlike=0.5)) == "partly without measurements"
-    assert coverage_text(replace(NOTHING, unmeasured=0.5)) == "partly without measurements"
+    for part in ("unmeasured", "reported", "unnamed"):
+        assert coverage_text(replace(NOTHING, **{part: 0.5})) == "partly without measurements"
+    assert coverage_text(NOTHING, credible=False) == "partly without measurements"
 
 
 def test_the_page_has_the_coverage_that_answers_print():

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import npuscope
-from models import dense_net, save, to_tflite
+from models import conv_net, dense_net, save, to_tflite
 from models_onnx_ops import OpCase, op_model
 from npuscope.cli.main import main
+from npuscope.files.load import load_model
+from npuscope.profiling.agreement import InputKind, sample_of
 from npuscope.program.network_c.stated_call import call_comment
 from npuscope.program.sources import read_program
 from npuscope.sim.memory import element_type
@@ -96,9 +98,7 @@ def softmax(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "net", model
 
 
-def test_the_statement_counts_not_its_comment(
-    softmax: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_the_statement_counts_not_its_comment(softmax: tuple[Path, Path], tmp_path: Path) -> None:
     """The comment of a software kernel is believed where the C does what it says."""
     build, model = softmax
     program = read_program(build)
@@ -137,3 +137,33 @@ def test_a_constant_of_its_own_rank_is_read_back(tmp_path: Path) -> None:
     }
     wanted, got = execute(program, values).outputs, execute(found, values).outputs
     assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
+
+
+def test_weights_that_are_not_those_of_the_model(tmp_path: Path) -> None:
+    """Also where the outputs do not show it, and nothing but the image is left of the build."""
+    model = save(tmp_path, "m.tflite", to_tflite(conv_net(out=16)))
+    npuscope.compile(model, tmp_path / "net")
+    path = tmp_path / "net" / "atonbuf.xSPI2.raw"
+    for name in ("program.json", "network_data.xSPI2.hex", "network_data_params.c"):
+        (tmp_path / "net" / name).unlink()
+    assert validated(tmp_path / "net", model).damaged == ()
+    data = bytearray(path.read_bytes())
+    data[100:104] = bytes(4)
+    path.write_bytes(data)
+    found = validated(tmp_path / "net", model)
+    assert found.verdict == "wrong" and "of 432 bytes differ" in found.damaged[0]
+    assert "weights are not those of the model" in found.sentence
+
+
+def test_other_kinds_of_inputs(build: Path, model: Path) -> None:
+    found = validated(build, model)
+    assert [kind for kind, _ in found.kinds] == ["smooth", "sparse", "extreme", "calibrated"]
+    graph = load_model(model)
+    name, rng = graph.inputs[0], np.random.default_rng(1)
+    samples = {kind: sample_of(graph, kind, rng)[name].astype(int) for kind in InputKind}
+    quant = graph.tensor(name).quant
+    assert quant is not None
+    assert (samples[InputKind.SPARSE] == quant.zero_point).mean() > 0.6
+    assert set(samples[InputKind.EXTREME].ravel()) == {-128, 127}
+    assert np.abs(np.diff(samples[InputKind.SMOOTH].ravel())).max() < 255
+    assert samples[InputKind.CALIBRATED].std() < 60

@@ -34,7 +34,7 @@ def explained(graph: Graph) -> tuple[Build, Explanation]:
 
 
 def page_of(made: Build, found: Explanation) -> str:
-    return profile_page(found.profile, found.findings, made, found.verdict)
+    return profile_page(found.profile, replace(found, build=made))
 
 
 def hostile_graph() -> Graph:

@@ -13,7 +13,7 @@ from npuscope.families.registry import family_for
 from npuscope.profiling.model import Profile
 from npuscope.profiling.plain import plain_part
 from npuscope.report.figures import answer
-from npuscope.report.html.data import profile_data
+from npuscope.report.html.data import explained_data, profile_data
 from npuscope.structs import replace
 from sample_profile import sample_profile
 
@@ -27,7 +27,7 @@ def many_core() -> Any:
 
 @pytest.fixture(scope="module")
 def data(many_core: Any) -> dict[str, Any]:
-    return profile_data(many_core.profile, many_core.findings, None, many_core.verdict)
+    return explained_data(many_core, None)
 
 
 def figures(data: dict[str, Any]) -> dict[str, dict[str, str]]:

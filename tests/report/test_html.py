@@ -20,7 +20,7 @@ from npuscope.families.many_core.container import write_program
 from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.report.opstats_page import opstats_page
 from npuscope.profiling.model import UNKNOWN_FIT, UNKNOWN_MEMORY
-from npuscope.report.html.data import epoch_edges, epoch_modules, profile_data, profile_page
+from npuscope.report.html.data import epoch_edges, epoch_modules, explained_data, profile_page
 from npuscope.report.html.memory_map import memory_map, pool_kind, roofs
 from npuscope.report.html.page import as_json
 from npuscope.structs import replace
@@ -108,7 +108,7 @@ def test_long_names_are_cut() -> None:
 
 def test_every_figure_says_where_it_comes_from(demo: tuple) -> None:
     made, found = demo
-    data = profile_data(found.profile, found.findings, made, found.verdict)
+    data = explained_data(found, made)
     assert data["sure"].startswith("simulated, assuming flash octo-dtr-200, known error: ")
     figures = {row["name"]: row for row in data["figures"]}
     assert all(row["source"] for row in figures.values())

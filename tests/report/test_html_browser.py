@@ -440,7 +440,7 @@ def test_a_cause_is_one_group_with_its_op_and_its_spelling(tab: Page, tmp_path: 
             evidence={**softmax.evidence, "op": op})
         for op in ("Maximum", "Maximum", "Erf")
     ]  # fmt: skip
-    text = profile_page(found.profile, (softmax, *others), made, found.verdict)
+    text = profile_page(found.profile, replace(found, findings=(softmax, *others), build=made))
     page = opened(tab, tmp_path, text)
     heads = "[...document.querySelectorAll('#findings summary strong')].map((s) => s.textContent)"
     title = softmax.title

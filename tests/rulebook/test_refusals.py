@@ -224,7 +224,7 @@ CASES = [
     Case(
         "NA-BROADCAST-VECTOR",
         "'input1' has shape (1, 1, 1, 4)",
-        lambda: binary("Add", (1, 1, 1, 4)),
+        lambda: binary("Sub", (1, 1, 1, 4)),
         lambda: binary("Add", (1, 1, 1, 4), constant=True),
     ),
     Case(

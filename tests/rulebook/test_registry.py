@@ -71,7 +71,7 @@ def test_an_entry_is_complete(info: Rule) -> None:
     assert not info.title.endswith(".")
     assert info.cause.endswith(".")
     assert info.fixes, "a user wants to know what to do"
-    assert info.since in ("", *GENERATIONS)
+    assert info.since in ("", "2.0", *GENERATIONS)
     assert info.until in ("", *GENERATIONS)
     assert all(twin in catalogue() for twin in info.twins)
     assert len({fix.id for fix in info.fixes}) == len(info.fixes)
@@ -137,12 +137,14 @@ def test_pages_are_up_to_date() -> None:
         ("", "4.0", ("2.2", "3.0", "4.0")),
         ("4.0", "4.0", ("4.0",)),
         ("3.0", "", ("3.0", "4.0", "open")),
+        ("2.0", "2.2", ("2.2",)),
     ],
 )
 def test_rules_hold_for_their_generations(since: str, until: str, expected: object) -> None:
     info = Rule("X", RuleKind.LINT, "", Severity.INFO, Confidence.REPORTED, "", (), since, until)
     assert tuple(name for name in GENERATIONS if info.applies_to(name)) == expected
     assert info.applies_to("5.1-beta")
+    assert info.applies_to("2.1") is info.applies_to("2.2")
 
 
 def test_a_fix_without_its_parameters_is_left_out() -> None:

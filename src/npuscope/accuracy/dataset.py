@@ -166,6 +166,8 @@ _READERS = {"pictures": _picture, "sounds": _sound, "raw inputs": _raw, "arrays"
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     if path.suffix.lower() != ".npz":
         return {"": read_array(path)}
+    if not path.exists():
+        raise FileError("no such file", where=str(path))
     return read_npz(path)
 
 
@@ -237,7 +239,7 @@ def _table(path: Path, inputs: Sequence[NetworkInput], limit: int | None) -> Dat
         column = width
     if column is not None and column > width:
         raise FileError(
-            f"the label is in column {column + 1}, but a line has {width} values before or after it",
+            f"the label is in column {column + 1}, but the input has {width} values",
             where=str(path),
         )
     places = _spread(len(body), limit)

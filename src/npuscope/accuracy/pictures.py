@@ -27,8 +27,10 @@ _GREY, _RGB = 1, 3
 # A picture of 8K video has 33.2 million. Pillow takes 4 bytes for each, twice where it converts.
 MAX_PIXELS = 1 << 25
 # What Pillow's readers of damaged files raise.
-_NO_PICTURE = (OSError, ValueError, SyntaxError, EOFError, struct.error, LookupError, TypeError)
-_NO_PICTURE += (ArithmeticError, RuntimeError, MemoryError, NotImplementedError)
+_NO_PICTURE: tuple[type[Exception], ...] = (
+    *(OSError, ValueError, SyntaxError, EOFError, struct.error, LookupError, TypeError),
+    *(ArithmeticError, RuntimeError, MemoryError, NotImplementedError),
+)
 
 
 class ImageForm(Struct, frozen=True):

@@ -10,13 +10,14 @@ from msgspec import Struct
 from npuscope.graph.model import Graph
 from npuscope.ops.unknown import word_of
 from npuscope.rulebook import fixes
-from npuscope.rulebook.finding import Finding, Fix
+from npuscope.rulebook.finding import Finding, Fix, worst_first
 from npuscope.rulebook.fix import FunctionEffect, Gain, GainBasis, at_most
 from npuscope.structs import Apart, replace
 
 _BEST = 3  # changes on the first screen
 _LEAST_SHARE = 0.005  # of the time: a smaller gain is not worth a change
 _MOST_TRIALS = 5  # compilations spent on changes
+_MOST_WAYS = 2  # and on edits for the first cause alone
 _FEW = 3  # ops that are named one by one
 ChangeKey = tuple[str, str, str]  # rule, op, fix
 
@@ -135,7 +136,8 @@ def _change(rows: list[tuple[Finding, Fix]]) -> Change:
         nothing = all(gain.is_timed and not gain.may_pay for gain in gains)
         basis = GainBasis.TIMED if nothing else GainBasis.BOUND
         fix = replace(fix, gain=Gain(total, basis, fix.gain.elsewhere))
-    cost = sum(finding.cost_ms for finding, _ in rows)
+    known = (finding for finding, _ in rows if finding.evidence.get("ms_known") is not False)
+    cost = sum(finding.cost_ms for finding in known)
     return Change(first.rule, fix, ops, len(rows), cost, tuple(rows))
 
 
@@ -147,21 +149,31 @@ def try_changes(findings: tuple[Finding, ...], total_ms: float, trials: Trials) 
     trials the best are known, and what is left promises less."""
     tried: Tried = {}
     every = changes_of(findings)
+
+    def try_change(change: Change) -> None:
+        gain = trials.gain(change)
+        timed = None if gain is None else replace(change, fix=replace(change.fix, gain=gain))
+        tried[change.key] = timed
+
     for _ in range(_MOST_TRIALS):
         first = best_changes(findings, total_ms, tried)
         waiting = [c for c in first if c.key not in tried and trials.can_try(c)]
         if not waiting:
             break
-        change = every[waiting[0].key]
-        gain = trials.gain(change)
-        timed = None if gain is None else replace(change, fix=replace(change.fix, gain=gain))
-        tried[change.key] = timed
+        try_change(every[waiting[0].key])
+    # What brings ops back to the NPU is asked for by name: its cost has to be known before.
+    cause = worst_first(findings, total_ms)[0] if findings else None
+    if cause is not None and cause.leaves_npu:
+        ways = (c for c in every.values() if c.places[0][0].pattern == cause.pattern)
+        waiting = [c for c in ways if c.fix.automatic and c.key not in tried and trials.can_try(c)]
+        for change in waiting[:_MOST_WAYS]:
+            try_change(change)
     return tried
 
 
 def settled(findings: Iterable[Finding], tried: Tried) -> Iterator[Finding]:
     """Findings without fixes that cannot be made; a gain that was timed at a single place, or is
-    none at all, is theirs."""
+    none at all, is theirs. No place saves more than was timed at all of them."""
     for finding in findings:
         fixes = []
         for fix in finding.fixes:
@@ -169,6 +181,8 @@ def settled(findings: Iterable[Finding], tried: Tried) -> Iterator[Finding]:
             change = tried.get(key)
             if change is not None and (change.count == 1 or not change.gain.may_pay):
                 fix = replace(fix, gain=change.gain)
+            elif change is not None and (fix.gain_ms or 0.0) > (change.gain_ms or 0.0):
+                fix = replace(fix, gain=replace(fix.gain, ms=change.gain_ms))
             if key not in tried or change is not None:
                 fixes.append(fix)
         yield replace(finding, fixes=tuple(fixes))

@@ -108,8 +108,10 @@ def verdict(program: Program, profile: Profile, findings: tuple[Finding, ...]) -
 
 def _where(program: Program, profile: Profile) -> str:
     """How much of the network runs where."""
-    epochs = len(program.executed)
+    epochs = sum(program.tally.values())
     away = program.count(EpochKind.SW) + program.count(EpochKind.HYBRID)
+    if not program.executed:
+        return "nothing to compute: the network hands its inputs on, and no epoch is compiled"
     if not away:
         where = "the only epoch runs" if epochs == 1 else f"all {epochs} epochs run"
         return f"{where} on the NPU, in {significant(profile.total_ms, 3)} ms"

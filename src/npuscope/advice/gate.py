@@ -54,7 +54,7 @@ def figures(profile: Profile, findings: Iterable[Finding] | None = None) -> dict
         "control_ms": time.control_ms,
         "software_ms": time.software_ms,
         "hybrid_ms": time.hybrid_ms,
-        "epochs": len(profile.epochs),
+        "epochs": profile.epoch_count,
         **{name: profile.counts.get(name, 0) for name in _KINDS},
         STOPS: len(profile.stops),
         **profile.figures,

@@ -6,6 +6,7 @@ path and ending of its script.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -53,6 +54,20 @@ TOOLS = {
 }
 
 
+# Packages with the core that is in them: X-CUBE-AI 10.1.0 prints "ST Edge AI Core v2.1.0".
+_CORES = {"10.0": "2.0", "10.1": "2.1", "10.2": "2.2"}
+_PACKAGE = re.compile(r"(?:^|[/\\])(?:(X-CUBE-AI)|STEdgeAI)[/\\](\d+\.\d+)(?=[./\\]|$)", re.I)
+_COMPILING = ("compile", "estimate", "validate")
+
+
+def generation_of(words: Sequence[str]) -> str:
+    """Of the package that a path names, the tool's own first; empty where none does."""
+    found = next((match for word in words if (match := _PACKAGE.search(word))), None)
+    if found is None:
+        return ""
+    return _CORES.get(found[2], "") if found[1] else found[2]
+
+
 class Translation(Struct, frozen=True):
     words: tuple[str, ...]
     waits: str = ""
@@ -73,8 +88,11 @@ def translated(argv: Sequence[str]) -> Translation | None:
     tool = TOOLS.get(name)
     if tool is None:
         return None
-    verb = tuple(tool.verb.split())
-    return Translation((*verb, *(tool.fixed or _options(tool, rest))), tool.waits)
+    verb, own = tuple(tool.verb.split()), list(tool.fixed or _options(tool, rest))
+    generation = generation_of(words) if tool.verb in _COMPILING else ""
+    if generation and not any(word.partition("=")[0] == "--generation" for word in own):
+        own += ["--generation", generation]
+    return Translation((*verb, *own), tool.waits)
 
 
 def _options(tool: VendorTool, rest: Sequence[str]) -> list[str]:

@@ -46,6 +46,7 @@ def can_read(stage: Stage, group: StageGroup, lowered: Lowered, machine: Machine
         not _reads_view_of(stage, group, lowered)
         and _copies_apart(stage, group)
         and all(_streams(stage, value, group, machine) for value in stage.inputs)
+        and _chain_goes_on(stage, group, machine)
         and not reconverges(stage, group, machine.generation.cuts_reconvergence)
     )
 
@@ -65,6 +66,21 @@ def has_room(
         and all(n + group.units.get(u, 0) <= machine.units[u] for u, n in unit_needs(stage).items())
         and _engines([*group.stages, stage], lowered, readers) <= machine.units["STRENG"]
     )
+
+
+_LONGEST_SHORT_CHAIN = 2  # stages
+
+
+def _chain_goes_on(stage: Stage, group: StageGroup, machine: Machine) -> bool:
+    """Small maps are computed by few arithmetic units in a row."""
+    small = stage.output.elements <= machine.generation.short_chain_values
+    if not small or not isinstance(stage, ArithStage):
+        return True
+    makers = [maker for maker in map(group.producer, stage.inputs) if maker]
+    names = {name for maker in makers for name in _ancestors(group, maker)}
+    before = [member for member in group.stages if member.name in names]
+    plain = all(isinstance(member, ArithStage) for member in before)
+    return not plain or len(before) < _LONGEST_SHORT_CHAIN
 
 
 def _copies_apart(stage: Stage, group: StageGroup) -> bool:
@@ -119,7 +135,7 @@ def _streams(stage: Stage, value: Value, group: StageGroup, machine: Machine) ->
         once = (tiling.tiles == 1 or each_once) and tiling.passes == 1
         # Words of two channels are put together by an engine that reads memory.
         words = tiling.mode is not ConvMode.DSS2
-        whole = stage.seen == value.shape[:2]
+        whole = stage.seen == stage.size
         return once and words and whole and tiling.pipe == 1 and tiling.depth == frame
     if isinstance(stage, PoolStage):
         fits = frame <= pool_limit(value.shape[1], machine)

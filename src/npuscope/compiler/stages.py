@@ -72,11 +72,13 @@ class Value(Struct, frozen=True):
             batch=self.batch // 2,
             pitch=self.pitch // 2,
             first=self.first // 2,
+            skip=self.skip // 2,
         )
 
     def named(self, name: str, **changes: object) -> Value:
-        """Another value like this one; what it was joined from is this one's own."""
-        return replace(self, name=name, **{"part": 0, **changes})  # type: ignore[arg-type]
+        """Another value like this one; what it was joined from, and its place in another value, are
+        this one's own."""
+        return replace(self, name=name, **{"part": 0, "skip": 0, **changes})  # type: ignore[arg-type]
 
 
 class PieceOrder(Enum):
@@ -135,6 +137,13 @@ class ConvStage(Stage, frozen=True, kw_only=True):
     fsub: int = 0
     zfbias: int = 0  # what padded positions hold
     shift_o: int
+    turned: bool = False  # rows and columns of the maps change places in the unit
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of the features in the unit."""
+        height, width, _ = self.inputs[0].shape
+        return (width, height) if self.turned else (height, width)
 
     @property
     def seen(self) -> tuple[int, int]:
@@ -142,7 +151,7 @@ class ConvStage(Stage, frozen=True, kw_only=True):
 
         The driver takes a last row or column of 0 for none, so no register can crop to that.
         """
-        height, width, _ = self.inputs[0].shape
+        height, width = self.size
         _, _, bottom, right = self.crop
         return 1 if height - bottom == 1 else height, 1 if width - right == 1 else width
 

@@ -74,6 +74,15 @@ class TimeSetting(Struct, frozen=True):
     remedy: str
 
 
+class FarCause(Struct, frozen=True):
+    """What may cost a board a factor that no setting has, and what shows it."""
+
+    id: str
+    title: str
+    shown_by: str
+    predicted_ms: float | None = None  # where it has a figure
+
+
 class TimeTriage(Struct, frozen=True):
     measured_ms: float
     predicted_ms: float
@@ -82,6 +91,8 @@ class TimeTriage(Struct, frozen=True):
     explained: bool
     settings: tuple[TimeSetting, ...]
     notes: tuple[str, ...] = ()
+    tried: tuple[TimeSetting, ...] = ()  # all that change the time, the slowest first
+    far: tuple[FarCause, ...] = ()  # where the time is far beyond all of them
 
 
 class Triage(ShownRecord, frozen=True):
@@ -101,6 +112,7 @@ class Triage(ShownRecord, frozen=True):
     points_to: tuple[str, ...] = ()  # kinds of causes, where none reproduces the evidence
     signs: tuple[str, ...] = ()  # what it shows by itself then
     not_tried: tuple[str, ...] = ()  # causes cut short
+    never_tried: tuple[str, ...] = ()  # faults that no search tries, where nothing was found
     left_out: tuple[str, ...] = ()  # causes of which only some of the rare places were tried
     tried: int = 0
     simulations: int = 0

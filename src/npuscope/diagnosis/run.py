@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from npuscope.blas_threads import one_thread
 from npuscope.diagnosis.case import TriageCase, TriageRequest, open_case
+from npuscope.diagnosis.causes.lines import line_count
+from npuscope.diagnosis.causes.old_inputs import MOST_SINGLE_LINES
 from npuscope.diagnosis.causes.registry import FaultPlace
+from npuscope.diagnosis.causes.weights import MOST_SECTORS, SECTORS
 from npuscope.diagnosis.evidence import BoardEvidence, SeenValues
 from npuscope.diagnosis.fault import RIGHT
 from npuscope.diagnosis.observations import confirming_looks, localising_looks, next_looks
@@ -20,6 +23,7 @@ from npuscope.diagnosis.result import (
     Triage,
     TriageVerdict,
 )
+from npuscope.diagnosis.scene import BoardScene
 from npuscope.diagnosis.search import BUDGET_S, Search
 from npuscope.diagnosis.sights import SightView
 from npuscope.diagnosis.signs import signs
@@ -247,7 +251,14 @@ def time_answer(timed: TimeTriage) -> str:
                 f"{head}: no setting with a figure of its own explains it; possible: {best.title}"
             )
         return f"{best.title}: {head}, and that predicts {best.predicted_ms:.4g} ms"
-    return f"{head}: none of the settings explains it"
+    number = f"{counted(len(timed.tried), 'setting')} tried"
+    worst = max(timed.tried, key=lambda row: row.predicted_ms, default=None)
+    tried = number
+    if worst is not None:
+        tried += f", the slowest ({worst.title}) gives {worst.predicted_ms:.4g} ms"
+    if timed.far:
+        return f"{head}, beyond every setting of clocks and memories ({tried}): see what costs more"
+    return f"{head}: none of the settings explains it ({tried})"
 
 
 def _other_generation(base: Triage, generation: str) -> Triage:
@@ -348,6 +359,25 @@ def _answer(first: SuspectClass) -> str:
     return f"{text}, or {others} the same: this evidence cannot tell"
 
 
+def _never_tried(scene: BoardScene) -> Iterator[str]:
+    """What is possible on a board and too much to try: sets of places, places of large images."""
+    yield (
+        "several stale cache lines inside of a buffer (one line, the end and all of an input are "
+        "tried)"
+    )
+    sizes = {pool: image.size for pool, image in scene.images.items()}
+    for pool, size in sizes.items():
+        sector = next((s for s in SECTORS if -(-size // s) <= MOST_SECTORS), None)
+        if sector != SECTORS[0]:
+            yield (
+                f"ranges of several sectors of 4 KB inside of the {size:,} bytes of weights in "
+                f"{pool} (single sectors are tried)"
+            )
+    lines = max(line_count(a, b - a) for a, b in map(scene.address, scene.program.inputs))
+    if lines > MOST_SINGLE_LINES:
+        yield f"single stale cache lines: the input has {lines:,} of them"
+
+
 def _not_reproduced(base: Triage, search: Search, used: frozenset[str]) -> Triage:
     """What the evidence shows by itself, what came nearest, and where to look for more."""
     nearest = [suspect(search, trial) for trial in search.nearest()[:_NEAREST]]
@@ -359,7 +389,7 @@ def _not_reproduced(base: Triage, search: Search, used: frozenset[str]) -> Triag
     if search.pairs_by_chance:
         tried = _TWO
         looks = next_looks(search, search.pairs_by_chance, used) or looks
-    base = replace(base, next_looks=looks)
+    base = replace(base, next_looks=looks, never_tried=tuple(_never_tried(search.scene)))
     if not points:
         return replace(base, verdict=TriageVerdict.UNKNOWN, answer=tried)
     if shown:

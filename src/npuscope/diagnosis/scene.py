@@ -55,6 +55,11 @@ class BoardScene:
         return self.runs.seconds / max(1, self.runs.executions)
 
     @property
+    def has_frames_before(self) -> bool:
+        """Is the input of an earlier run known?"""
+        return self.previous is not None or len(self.frames) > 1
+
+    @property
     def is_slow(self) -> bool:
         """Is a run too long for many more of them?"""
         return self.seconds_of_run > _SLOW_S

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from npuscope.diagnosis.result import TimeSetting, TimeTriage
+from npuscope.diagnosis.result import FarCause, TimeSetting, TimeTriage
 from npuscope.errors import NpuscopeError
 from npuscope.machine.model import Machine
 from npuscope.profiling.model import Profile
@@ -195,6 +195,101 @@ SETTINGS = (
 FITTED = ("caches-off", "debug-build")
 
 
+_FAR = 10.0  # times the prediction: settings of clocks and memories cost less
+_MB = 1e6
+# MB/s without waiting: one line at 50 MHz; eight lines, one edge, at the 64 MHz after reset.
+_ONE_LINE, _RESET_CLOCK = 50.0 / 8, 64.0
+
+
+def _at(megabytes_per_s: float) -> Callable[[TimeCase], float | None]:
+    """The weights once in every inference, and nothing beside them."""
+
+    def time(case: TimeCase) -> float | None:
+        weights = case.profile.memory.weights_bytes
+        spent = weights / megabytes_per_s / _MB * 1000
+        return case.profile.total_ms + spent if weights else None
+
+    return time
+
+
+class FarSetting(Struct, frozen=True):
+    id: str
+    title: str
+    shown_by: str
+    time: Callable[[TimeCase], float | None] | None = None
+
+
+# Causes of times that are far beyond any clock, each with the look that tells it from the others.
+FAR_SETTINGS = (
+    FarSetting(
+        "debugger",
+        "a debugger is attached (live watch, SWV, semihosting, a breakpoint with an action)",
+        "boot from flash without the probe and measure again: nothing else changes with it",
+    ),
+    FarSetting(
+        "callback-prints",
+        "prints in the epoch callbacks, over a slow serial line",
+        "remove the callbacks: the time per epoch is then no longer the same for large and small",
+        time=_printed,
+    ),
+    FarSetting(
+        "code-uncached",
+        "CPU caches off, with code or activations in external memory",
+        "read SCB->CCR (bits IC and DC), or enable both caches: library calls and the time between "
+        "epochs shrink, NPU cycles stay",
+    ),
+    FarSetting(
+        "flash-one-line",
+        "weights read on a single line (SPI at 50 MHz), as a loader left the flash",
+        "a profiler log: epochs grow with the bytes of their weights, those without weights do not",
+        time=_at(_ONE_LINE),
+    ),
+    FarSetting(
+        "xspi-reset-clock",
+        "the XSPI's kernel clock is still the oscillator of reset",
+        "read the kernel clock selection of the XSPI in RCC; epochs grow with their weights",
+        time=_at(_RESET_CLOCK),
+    ),
+    FarSetting(
+        "development-boot",
+        "the board is in development boot and everything lies in external RAM, uncached",
+        "the linker's map and `npuscope checklist DIR` show the addresses; every epoch is slower "
+        "by about the same factor",
+    ),
+    FarSetting(
+        "in-software",
+        "the network runs on the CPU: the CPU build, or a runtime without the NPU",
+        "a profiler log has no epochs of the NPU; the time goes with the MACs",
+        time=_in_software,
+    ),
+    FarSetting(
+        "counter",
+        "the counter is not what the formula takes it for (ticks of a millisecond, an overflow of "
+        "32 bits, several inferences)",
+        "toggle a pin around one inference, or run 1 and 10 of them: the time has to be 10 times",
+    ),
+)
+
+
+def _far(case: TimeCase, tried: Sequence[TimeSetting]) -> tuple[FarCause, ...]:
+    """Where nothing that was tried comes near; a figure of its own that fits comes first."""
+    reached = max((row.predicted_ms for row in tried), default=case.profile.total_ms)
+    if case.measured_ms < max(_FAR * case.profile.total_ms, reached):
+        return ()
+    rows = [
+        FarCause(one.id, one.title, one.shown_by, one.time(case) if one.time else None)
+        for one in FAR_SETTINGS
+    ]
+    return tuple(sorted(rows, key=lambda row: _misses(case, row)))
+
+
+def _misses(case: TimeCase, row: FarCause) -> float:
+    """By how much its figure misses the time; one without a figure stands between near and far."""
+    if row.predicted_ms is None:
+        return math.log(2)
+    return _relative(case.measured_ms, row.predicted_ms)
+
+
 def triage_time(
     measured_ms: float,
     epochs_ms: Sequence[float],
@@ -221,6 +316,8 @@ def triage_time(
         inside,
         tuple(row for row in rows if row.error <= _EXPLAINS and row.error < plain)[:5],
         tuple(notes),
+        tuple(sorted(rows, key=lambda row: -row.predicted_ms)),
+        _far(case, rows),
     )
 
 

@@ -151,6 +151,8 @@ class Family:
     # Machines are records of `machine/model.py`: clocks, pools and generations can be axes of a
     # sweep, and verbs that are not for all families take them.
     house_machines: ClassVar[bool] = False
+    # `quantize` makes int8 networks for its machines; it compiles and times each that it tries.
+    quantizes: ClassVar[bool] = False
     # Its rules look at the program, so a saved run has no findings.
     needs_program: ClassVar[bool] = False
     # The module that answers the browser of `serve`.

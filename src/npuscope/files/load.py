@@ -144,7 +144,9 @@ def _read(path: Path, data: bytes, pins: Pins, to_quantize: bool) -> Graph:
     if is_tflite(data):
         from npuscope.files.tflite.reader import read_tflite
 
-        return read_tflite(data, path.stem, pins)
+        graph = read_tflite(data, path.stem, pins)
+        graph.assumed = tuple(pins.guessed)
+        return graph
     refuse_others(data, safe_terminal(path.name))
     if path.suffix.lower() in (".tflite", ".lite"):
         raise FileError(
@@ -155,6 +157,7 @@ def _read(path: Path, data: bytes, pins: Pins, to_quantize: bool) -> Graph:
 
     graph = read_onnx(data, path, pins, to_quantize)
     verify(graph, ModelError)
+    graph.assumed = tuple(pins.guessed)
     return graph
 
 

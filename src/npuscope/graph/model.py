@@ -211,6 +211,7 @@ class Graph(Shown):
         self.outputs: tuple[str, ...] = tuple(outputs)
         self.numerics = numerics
         self.notes: list[str] = list(notes)
+        self.assumed: tuple[str, ...] = ()  # what the file leaves open and the figures rest on
 
     def told(self) -> str:
         return (

@@ -9,6 +9,7 @@ from typing import Any
 from npuscope.errors import NpuscopeError
 from npuscope.identify.sample import FileFacts, Sample, plain
 from npuscope.identify.texts import program_counts
+from npuscope.program.model import LISTS_ALL_EPOCHS
 from npuscope.program.sources import read_program
 
 _OWN = "npuscope/"
@@ -32,7 +33,7 @@ def inspect_own(sample: Sample) -> FileFacts:
     kinds = Counter(_text(row.get("kind")) for row in epochs if isinstance(row, dict))
     summary = {
         "name": _text(record.get("name")),
-        "epochs": len(epochs) - kinds["EMPTY"],
+        "epochs": _listed_epochs(record, epochs) or len(epochs) - kinds["EMPTY"],
         "sw_epochs": kinds["SW"],
         "hybrid_epochs": kinds["HYBRID"],
         "buffers": len(_rows(record, "buffers")),
@@ -40,6 +41,14 @@ def inspect_own(sample: Sample) -> FileFacts:
         "model_md5": _text(record.get("model_md5")) or _text(_table(record, "model").get("md5")),
     }
     return FileFacts(str(record["schema"]).rpartition("/")[2], summary, plain(record))
+
+
+def _listed_epochs(record: dict[str, Any], epochs: list[Any]) -> int:
+    """Of a compiler that counts every number, also those without work."""
+    if not _text(record.get("generation")).startswith(LISTS_ALL_EPOCHS):
+        return 0
+    lasts = (row.get("last_number") for row in epochs if isinstance(row, dict))
+    return max((last for last in lasts if isinstance(last, int)), default=0)
 
 
 def is_c_info(sample: Sample) -> bool:

@@ -229,7 +229,7 @@ def program_counts(program: Program) -> dict[str, Any]:
         **{side: [tensor_text(one) for one in tensors] for side, tensors in sides.items()},
         "macs": model.macs or None,
         "params": model.params or None,
-        "epochs": len(program.executed),
+        "epochs": sum(program.tally.values()),
         "sw_epochs": program.count(EpochKind.SW),
         "hybrid_epochs": program.count(EpochKind.HYBRID),
         "blobs": len({epoch.blob for epoch in program.epochs} - {None}),

@@ -18,7 +18,7 @@ from npuscope.machine.set_keys import machine_keys
 from npuscope.options.rows import LEVELS
 from npuscope.report.estimate import known_keys
 from npuscope.report.html.compare import compare_data
-from npuscope.report.html.data import profile_data
+from npuscope.report.html.data import explained_data
 from npuscope.report.html.page import page
 from npuscope.version import __version__
 
@@ -93,9 +93,7 @@ def report(library: Library, question: object) -> Answer:
     setting, machine, explanation = view.setting, view.machine, view.found
     model = library.models[setting.model]
     return {
-        "report": profile_data(
-            explanation.profile, explanation.findings, view.build, explanation.verdict
-        ),
+        "report": explained_data(explanation, view.build),
         "fixes": [
             *_applied(view),
             *[offered_row(one) for one in view.offers if fix_name(one) not in view.setting.fixes],

@@ -16,7 +16,7 @@ from npuscope.live.family_library import FamilyLibrary, FamilyState
 from npuscope.live.library import fix_name
 from npuscope.live.setting import Setting, command, first_setting, setting_from
 from npuscope.report.html.compare import compare_data
-from npuscope.report.html.data import profile_data
+from npuscope.report.html.data import explained_data
 from npuscope.report.html.page import page
 from npuscope.version import __version__
 
@@ -58,9 +58,7 @@ def report(library: FamilyLibrary, question: object) -> Answer:
     explanation = last.explanation
     keys: list[dict[str, Any]] = library.family.keys(library.machine).json["keys"]
     return {
-        "report": profile_data(
-            explanation.profile, explanation.findings, None, explanation.verdict
-        ),
+        "report": explained_data(explanation, None),
         "fixes": [
             *(
                 _applied(name, *pair)

@@ -223,7 +223,7 @@ def _build(
     table: Mapping[str, Any], path: Path, generation: str, epoch_controller: bool
 ) -> Machine:
     if generation not in table["generations"]:
-        names = ", ".join(known_generations(table))
+        names = ", ".join(sorted(table.get("generations", {})))
         raise UsageError(
             f"unknown generation '{generation}'", where="--generation", hint=f"known: {names}"
         )

@@ -169,11 +169,13 @@ class Timing(Struct, frozen=True):
     broadcast_cycles: Timed[Cycles]
     product_cycles: Timed[Cycles]
     elementwise_cycles: Timed[Cycles]
-    external_access_ns: Timed[Cycles]
+    external_read_ns: Timed[Cycles]
+    external_write_ns: Timed[Cycles]
     external_call_bytes: Timed[Some]
     side_share: Timed[Cycles] = 0.0
     apart_word_cycles: Timed[Cycles] = 1.0
     wide_word_cycles: Timed[Cycles] = 1.0
+    crowded_flash: Timed[Cycles] = 1.0
 
 
 class SoftwareCost(Struct, frozen=True):
@@ -227,6 +229,7 @@ class Control(Struct, frozen=True):
     controller_cycles: Timed[Cycles]
     controller_pre_cycles: Timed[Cycles]
     controller_post_cycles: Timed[Cycles]
+    pre_per_table: Timed[Cycles] = 0.0
 
 
 class Generation(Struct, frozen=True):
@@ -253,6 +256,12 @@ class Generation(Struct, frozen=True):
     per_channel_both_stages: Mapped[bool]
     quantize_across_reshape: Mapped[bool]
     splits_odd_channels: Mapped[bool]
+    minimum_in_float: Mapped[bool]
+    rows_in_place: Mapped[bool]
+    map_constants_streamed: Mapped[bool]
+    short_chain_values: Mapped[Count]
+    relu_in_table: Mapped[bool]
+    adds_vectors: Mapped[bool]
     hybrid_moves: Mapped[bool]
     concat_in_place: Mapped[bool]
     rescaled_parts_apart: Mapped[bool]

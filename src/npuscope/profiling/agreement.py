@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
@@ -68,6 +69,62 @@ def noise(tensor: Tensor, generator: np.random.Generator) -> np.ndarray:
         return generator.uniform(-1, 1, tensor.shape).astype(np.float32)
     low, high = (0, 1) if tensor.dtype is DType.BOOL else tensor.dtype.limits
     return generator.integers(low, high, tensor.shape, endpoint=True).astype(tensor.dtype.numpy)
+
+
+class InputKind(StrEnum):
+    """What a sample is like. Random values everywhere hide weights whose sums they average out."""
+
+    SMOOTH = "smooth"  # waves along every axis, as pictures and spectra have
+    SPARSE = "sparse"  # zero but for one value of twenty
+    EXTREME = "extreme"  # the smallest and the largest value, in turns
+    CALIBRATED = "calibrated"  # around the middle of the range that quantization states
+
+
+_FILLED = 0.05  # of a sparse sample
+_SPREAD = 6.0  # standard deviations in the range of a calibrated one
+
+
+def sample_of(
+    graph: Graph, kind: InputKind, generator: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """One value for each input, of a kind; indices and truth values stay random."""
+    sample = random_sample(graph, generator)
+    readers = graph.consumers()
+    for name, values in sample.items():
+        tensor = graph.tensor(name)
+        behind = [graph.output_tensor(op) for op in readers[name] if op.kind == "Quantize"]
+        stated = next((one for one in (tensor, *behind) if one.quant is not None), None)
+        if tensor.dtype is DType.BOOL or (tensor.dtype in _WHOLE and tensor.quant is None):
+            continue
+        low, high, zero = -1.0, 1.0, 0.0
+        if stated is not None and stated.quant is not None:
+            quant = stated.quant
+            low, high = (float(limit) for limit in stated.dtype.limits)
+            zero = float(quant.zero_point)
+            if tensor.dtype is DType.FLOAT32:
+                low, high, zero = ((n - zero) * quant.scale for n in (low, high, zero))
+        elif tensor.dtype is not DType.FLOAT32:
+            low, high = (float(limit) for limit in tensor.dtype.limits)
+        shape, middle = tensor.shape, (low + high) / 2
+        if kind is InputKind.SMOOTH:
+            waves = np.zeros(shape)
+            for axis, size in enumerate(shape):
+                turns, phase = generator.uniform(0.5, 2.0), generator.uniform(0, 2 * np.pi)
+                line = np.sin(np.linspace(0, 2 * np.pi * turns, size) + phase)
+                waves = waves + line.reshape([-1 if n == axis else 1 for n in range(len(shape))])
+            drawn = middle + (high - low) / 2 * waves / max(1.0, float(np.abs(waves).max()))
+        elif kind is InputKind.SPARSE:
+            drawn = np.where(
+                generator.random(shape) < _FILLED, generator.uniform(low, high, shape), zero
+            )
+        elif kind is InputKind.EXTREME:
+            drawn = np.where(generator.random(shape) < 0.5, low, high)
+        else:
+            drawn = generator.normal(middle, (high - low) / _SPREAD, shape)
+        whole = tensor.dtype is not DType.FLOAT32
+        clipped = np.clip(np.rint(drawn) if whole else drawn, low, high)
+        sample[name] = clipped.astype(values.dtype)
+    return sample
 
 
 Array = np.ndarray

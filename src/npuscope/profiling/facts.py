@@ -18,7 +18,7 @@ from npuscope.profiling.model import Fit, MemoryUse, ModelInfo, PoolUse, TensorI
 from npuscope.profiling.network_size import network_size
 from npuscope.profiling.ranges import ranges
 from npuscope.program.calls import unknown_ops
-from npuscope.program.model import Buffer, Epoch, EpochKind, Pool, Program
+from npuscope.program.model import Buffer, Epoch, Pool, Program
 from npuscope.program.network_c.writer_buffers import memory_shape
 from npuscope.structs import replace
 
@@ -202,7 +202,6 @@ def program_facts(program: Program, machine: Machine, graph: Graph | None) -> Pr
     epochs = program.executed
     memory = memory_use(program, machine)
     found = fit(program, machine)
-    kinds = {kind.value: program.count(kind) for kind in EpochKind if kind is not EpochKind.EMPTY}
     return ProgramFacts(
         program_hash(program),
         model_info(program, graph),
@@ -210,7 +209,7 @@ def program_facts(program: Program, machine: Machine, graph: Graph | None) -> Pr
         memory if graph is None else replace(memory, known_error=_size_error(memory, machine)),
         # A program without its graph was built: where its buffers are is no prediction.
         found if graph is not None else replace(found, unsure=""),
-        kinds | {"blobs": len({e.blob for e in program.epochs if e.blob is not None})},
+        program.tally | {"blobs": len({e.blob for e in program.epochs if e.blob is not None})},
         program.notes,
         epochs,
         tuple(epoch.name for epoch in epochs),

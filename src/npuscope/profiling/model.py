@@ -218,6 +218,7 @@ class Profile(ShownRecord, Apart, frozen=True):
     notes: tuple[str, ...] = ()
     unknown_ops: tuple[str, ...] = ()  # of unknown cost: then `total_ms` is a lower bound
     stops: tuple[Stop, ...] = ()  # of a model file; a build exists, so nothing stopped it
+    taken: tuple[str, ...] = ()  # for what the model file leaves open: sizes, scales
     device: DevicePart | None = None  # where one was asked
     family: str = ""  # of machines; "" is the one that had no other beside it when files began
     machine_words: str = ""  # the machine in a line, where its family has words of its own
@@ -244,6 +245,12 @@ class Profile(ShownRecord, Apart, frozen=True):
     def overlaps(self) -> bool:
         """Epochs ran beside each other: their times add up to more than the run."""
         return sum(epoch.ms for epoch in self.epochs) > 1.001 * self.total_ms
+
+    @property
+    def epoch_count(self) -> int:
+        """As the reports of the compiler count them; a device may report many as one row."""
+        number = sum(number for kind, number in self.counts.items() if kind != "blobs")
+        return number or len(self.epochs)
 
     @property
     def is_mostly_unknown(self) -> bool:

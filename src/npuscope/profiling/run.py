@@ -118,10 +118,11 @@ def _judged(
     widths = sides(made_of, credible=not doubtful)
     low, high = bounds_ms(total_ms, widths, cold_ms(machine))
     # A verdict of "fits" says nothing of use for what the NPU has no part in.
-    idle = () if facts.counts["HW"] else ("the NPU computes nothing of this network",)
+    works = any(epoch.kind is EpochKind.HW for epoch in facts.epochs)
+    idle = () if works else ("the NPU computes nothing of this network",)
     known = other_export(facts, machine)
     notes = (*doubtful, *facts.notes, *idle, *known, *remarks(made_of, machine))
-    error = error_text(total_ms, low, high, made_of)
+    error = error_text(total_ms, low, high, made_of, not doubtful) if total_ms else ""
     return (low, None if facts.unknown_ops else high), notes, error
 
 

@@ -43,8 +43,36 @@ def as_flashed(path: Path, program: Program, machine: Machine, weights: Sequence
     if not found and not weights:
         return program
     flashed = read_source(source, files, tuple(weights))
-    names = {"model_file": program.model_file, "model_md5": program.model_md5}
-    return replace(flashed, **names, contradictions=(*flashed.contradictions, *found))
+    return replace(
+        flashed,
+        model_file=program.model_file,
+        model_md5=program.model_md5,
+        contradictions=(*flashed.contradictions, *found),
+    )
+
+
+def of_files(path: Path, program: Program) -> Program:
+    """The program that the files of a folder hold, with the names of program.json. Coefficients lie
+    where the board has them: in the blob, not in the image of the weights."""
+    folder = path if path.is_dir() else path.parent
+    files = files_of(folder)
+    sources = [f for f in files if f.suffix == ".c" and is_network_c(f)]
+    source = next((f for f in sources if f.name == "network.c"), sources[0] if sources else None)
+    if source is None:
+        return program
+    flashed = read_source(source, files, ())
+    tensors = {buffer.name: buffer.tensor for buffer in program.buffers}
+    origins = {epoch.number: epoch.origin for epoch in program.epochs}
+    return replace(
+        flashed,
+        model_file=program.model_file,
+        model_md5=program.model_md5,
+        buffers=tuple(replace(b, tensor=tensors.get(b.name, "")) for b in flashed.buffers),
+        epochs=tuple(
+            replace(epoch, origin=origins.get(epoch.number, epoch.origin))
+            for epoch in flashed.epochs
+        ),
+    )
 
 
 def _code(source: Path, program: Program, machine: Machine) -> Iterator[str]:
@@ -53,7 +81,7 @@ def _code(source: Path, program: Program, machine: Machine) -> Iterator[str]:
     for name, content in expected.items():
         path = source.with_name(name)
         if not path.is_file():
-            if name.endswith(".c") or name.endswith("_ecblobs.h"):
+            if name.endswith((".c", "_ecblobs.h")):
                 yield f"{safe_terminal(name)} is not in the folder"
             continue
         assert isinstance(content, str)

@@ -19,6 +19,8 @@ from npuscope.shown import Rows, ShownRecord
 from npuscope.structs import Apart
 from npuscope.text import safe_terminal
 
+LISTS_ALL_EPOCHS = "2."  # generations whose reports give every number of an epoch a line
+
 
 class EpochKind(Enum):
     HW = "HW"  # units of the NPU
@@ -296,6 +298,19 @@ class Program(ShownRecord, Apart, frozen=True):
 
     def count(self, kind: EpochKind) -> int:
         return sum(1 for epoch in self.epochs if epoch.kind is kind)
+
+    @property
+    def tally(self) -> dict[str, int]:
+        """Epochs by kind, as the reports of its compiler count them: those of 2.x take every number
+        that is not the CPU's for an epoch of the NPU, also where it has no work."""
+        kinds = (EpochKind.HW, EpochKind.SW, EpochKind.HYBRID)
+        counts = {kind.value: self.count(kind) for kind in kinds}
+        if self.generation.startswith(LISTS_ALL_EPOCHS):
+            last = max((epoch.last_number for epoch in self.epochs), default=0)
+            counts[EpochKind.HW.value] = (
+                last - self.count(EpochKind.SW) - self.count(EpochKind.HYBRID)
+            )
+        return counts
 
     def told(self) -> str:
         kinds = ", ".join(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npuscope.machine.model import Machine
 from npuscope.quantizing.outputs import ColumnGroup, OutputLoss
 from npuscope.quantizing.sqnr import LayerLoss
@@ -18,7 +20,7 @@ def worst(layers: tuple[LayerLoss, ...], most: int) -> list[LayerLoss]:
     return sorted(losses, key=lambda loss: loss.drop_db, reverse=True)[:most]
 
 
-def remedy(loss: LayerLoss, machine: Machine) -> str:
+def remedy(loss: LayerLoss, machine: Machine | Struct) -> str:
     """One sentence; the cheapest help first."""
     near_db = loss.sqnr_db + _NEAR_DB
     if loss.weights_db is not None and loss.weights_db < near_db:
@@ -37,7 +39,7 @@ def remedy(loss: LayerLoss, machine: Machine) -> str:
     return f"it adds up what was rounded before it: {_wider(machine)}, or training with int8"
 
 
-def rescue(loss: OutputLoss, group: ColumnGroup, machine: Machine) -> str:
+def rescue(loss: OutputLoss, group: ColumnGroup, machine: Machine | Struct) -> str:
     """What gives an output back its values, one sentence."""
     whole = group.axis is None
     if whole:
@@ -53,7 +55,8 @@ def rescue(loss: OutputLoss, group: ColumnGroup, machine: Machine) -> str:
     )
 
 
-def _wider(machine: Machine) -> str:
-    if any(_SIXTEEN in name for name in machine.convacc.tiles):
+def _wider(machine: Machine | Struct) -> str:
+    """Machines of other families are not known to have such a mode."""
+    if isinstance(machine, Machine) and any(_SIXTEEN in name for name in machine.convacc.tiles):
         return "activations of 16 bits (16x8, about half the speed)"
     return "keeping this layer in float"

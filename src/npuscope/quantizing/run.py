@@ -69,7 +69,7 @@ class Quantized(ShownRecord, frozen=True):
     underneath makes by default from the same data; None where there is none."""
 
     data: bytes
-    machine: Machine
+    machine: Machine | Struct  # of another family
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     before: Profile | None

@@ -122,7 +122,7 @@ def compare_text(comparison: Comparison, *, every: bool = False) -> str:
         "",
         *_cause_lines(comparison),
         "",
-        f"Epochs   {_change(len(a.epochs), len(b.epochs))}: {', '.join(counts)}",
+        f"Epochs   {_change(a.epoch_count, b.epoch_count)}: {', '.join(counts)}",
         *_memory_lines(comparison),
         *_move_lines(comparison, every),
         "",

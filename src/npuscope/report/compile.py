@@ -68,9 +68,10 @@ def compilation_text(
 ) -> str:
     notes = (*compilation.notes, *unused)
     program = compilation.program
-    counts = ", ".join(f"{number} {kind}" for kind, number in _counts(program).items())
-    epochs = counted(len(program.executed), "epoch")
-    share = program.count(EpochKind.HW) / max(1, len(program.executed))
+    tally = program.tally
+    counts = ", ".join(f"{number} {kind}" for kind, number in tally.items())
+    epochs = counted(sum(tally.values()), "epoch")
+    share = tally[EpochKind.HW.value] / max(1, sum(tally.values()))
     directory = compilation.call.directory if compilation.call else "memory"
     lines = [f"{epochs} ({counts}; {share:.1%} on the NPU) in {safe_terminal(directory)}"]
     lines += [f"note     {safe_terminal(note)}" for note in notes]
@@ -108,11 +109,6 @@ def _pool_lines(program: Program) -> list[str]:
         for pool in used
     ]
     return ["", "Pools and what lies in them", *map(safe_terminal, rows)]
-
-
-def _counts(program: Program) -> dict[str, int]:
-    kinds = (EpochKind.HW, EpochKind.SW, EpochKind.HYBRID)
-    return {kind.value: program.count(kind) for kind in kinds}
 
 
 def _vendor_trail(program: Program, graph: Graph | None) -> list[str]:
@@ -165,6 +161,6 @@ def compilation_json(compilation: Compilation, *, unused: tuple[str, ...]) -> di
         "machine": program.machine,
         "generation": program.generation,
         "epoch_controller": program.epoch_controller,
-        "counts": _counts(program),
+        "counts": program.tally,
         "notes": [*program.notes, *compilation.notes, *unused],
     }

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.advice.explanation import Explanation
+from npuscope.families.registry import family_of
 from npuscope.program.model import Program, save
 from npuscope.report.estimate import estimate_text
 from npuscope.report.findings import explain_text
@@ -45,14 +46,14 @@ def write_demo(folder: Path, program: Program | None, explanation: Explanation) 
     """The program of another family is None, and written by it."""
     if program is not None:
         save(program, folder / "program")
-    text = f"{profile_text(explanation.profile, full=True)}\n{explain_text(explanation)}"
+    family = family_of(explanation.profile.machine.name)
+    full = family.house_machines or family.can("part_lines")
+    text = f"{profile_text(explanation.profile, full=full)}\n{explain_text(explanation)}"
     write_whole(folder / "report.txt", text.encode("utf-8", "backslashreplace"))
     result = profile_json(explanation.profile, explanation.findings)
     dumped = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(folder / "report.json", dumped.encode("utf-8", "backslashreplace"))
-    page = profile_page(
-        explanation.profile, explanation.findings, explanation.build, explanation.verdict
-    )
+    page = profile_page(explanation.profile, explanation)
     write_whole(folder / "report.html", page.encode("utf-8", "backslashreplace"))
     with fresh(folder / "report.perfetto-trace") as file:
         write_perfetto(trace_of_profile(explanation.profile, program), file)

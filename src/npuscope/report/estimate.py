@@ -68,7 +68,7 @@ def _how(result: WhatIf) -> str:
         return f"both compiled by npuscope; the vendor's program takes {time} ms"
     if not result.mapping_changed:
         return "recompiled, the mapping stays the same"
-    before, after = len(result.baseline.epochs), len(result.profile.epochs)
+    before, after = result.baseline.epoch_count, result.profile.epoch_count
     return f"recompiled, the mapping changed ({before} -> {after} epochs)"
 
 

@@ -254,6 +254,8 @@ def answer(profile: Profile) -> str:
 
 
 def _fit_and_speed(profile: Profile) -> str:
+    if not profile.epochs:
+        return "nothing to compute: the network hands its inputs on, and no epoch is compiled"
     if profile.is_mostly_unknown:
         number, params = len(profile.unknown_ops), profile.model.unknown_params
         # Epochs of which nothing is known have no operators either.
@@ -315,7 +317,9 @@ def _assumption(profile: Profile) -> str:
     machine = profile.machine
     set_ups = {"flash": f"flash {machine.flash}", "psram": f"PSRAM {machine.psram}"}
     names = [safe_terminal(set_ups[memory]) for memory in machine.assumed if memory in set_ups]
-    return f", assuming {' and '.join(names)}" if names else ""
+    names += [safe_terminal(one) for one in profile.taken]
+    *first, last = names or [""]
+    return f", assuming {', '.join(first)}{' and ' if first else ''}{last}" if last else ""
 
 
 def epoch_counts(profile: Profile) -> str:
@@ -329,9 +333,10 @@ def model_line(profile: Profile) -> str:
     model = profile.model
     name = safe_terminal(model.file) or "model"
     rows = len(profile.epochs)
-    number = sum(count for kind, count in profile.counts.items() if kind != "blobs") or rows
-    # A device may report many epochs of one blob as a single one.
-    epochs = counted(number, "epoch") + ("" if number == rows else f" reported as {rows}")
+    number = profile.epoch_count
+    # A device may report many epochs of one blob as a single one; a number without work has no row.
+    together = number != rows and any(epoch.first != epoch.last for epoch in profile.epochs)
+    epochs = counted(number, "epoch") + (f" reported as {rows}" if together else "")
     if profile.fit == UNKNOWN_FIT:  # a device does not report MACs and parameters
         return f"model    {name}: {epochs}"
     macs = "MACs not known" if profile.is_mostly_unknown else f"{millions(model.macs)} MACs"
@@ -346,7 +351,8 @@ def machine_words(profile: Profile) -> str:
     """Chip, board and compiler, then how they were set."""
     parts = [chip_words(profile), *compiler_words(profile)]
     if profile.machine_words:
-        return safe_terminal(", ".join([*parts, profile.machine_words]))
+        own = profile.machine_words.removeprefix(f"{profile.machine.name}, ")
+        return safe_terminal(", ".join([*parts, own]))
     machine, clocks = profile.machine, clocks_of(profile)
     parts.append(f"epoch controller {'on' if machine.epoch_controller else 'off'}")
     parts += [f"MCU {clocks.mcu_mhz:g} MHz", f"NPU {clocks.npu_mhz:g} MHz"]
@@ -384,7 +390,8 @@ def label_with_range(profile: Profile) -> str:
 def _range(profile: Profile) -> str:
     """Only a range that is wider than a point says something."""
     low, high = profile.interval_ms
-    if not is_predicted(source_of(profile)) or low == high or profile.is_mostly_unknown:
+    known = bool(profile.epochs) and not profile.is_mostly_unknown
+    if not is_predicted(source_of(profile)) or low == high or not known:
         return ""
     if high is None:
         ops = "the unknown op" if len(profile.unknown_ops) == 1 else "the unknown ops"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npuscope.advice.changes import Change, ChangeKey, changes_of
 from npuscope.machine.load import DEFAULT_GENERATION, DEFAULT_MACHINE, known_machines
 from npuscope.profiling.model import Profile
 from npuscope.report.figures import machine_line, model_line, ms, note_lines, percent, shorten
@@ -14,22 +15,20 @@ from npuscope.report.json_report import estimate_json
 from npuscope.report.next_step import Words, next_lines
 from npuscope.rulebook.finding import (
     Finding,
-    Fix,
     Severity,
     Value,
+    causes_of,
     finding_json,
     fix_json,
     gain_json,
 )
 from npuscope.rulebook.fix import Gain
-from npuscope.rulebook.fixes import CUT_TAIL
 from npuscope.rulebook.registry import Rule
 from npuscope.rulebook.training import training
 from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
-    from npuscope.advice.changes import Change, ChangeKey
     from npuscope.advice.explanation import Explanation
 
 
@@ -127,12 +126,10 @@ def finding_lines(
 ) -> list[str]:
     """Blocks in the order in which their causes first appear; `every` lists all findings. Changes
     that were `tried` have timed gains."""
-    timed = {change.key: change.gain for change in tried}
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault(finding.pattern, []).append(finding)
-    away = len(_epochs(finding for group in groups.values() for finding in group))
-    return [line for group in groups.values() for line in _block(group, every, away, timed)]
+    groups = causes_of(findings)
+    changes = known_changes((finding for group in groups for finding in group), tried)
+    away = len(_epochs(finding for group in groups for finding in group))
+    return [line for group in groups for line in _block(group, every, away, changes)]
 
 
 def _epochs(findings: Iterable[Finding]) -> set[Value]:
@@ -142,7 +139,7 @@ def _epochs(findings: Iterable[Finding]) -> set[Value]:
 
 
 def _block(
-    group: list[Finding], every: bool, away: int, timed: Mapping[ChangeKey, Gain]
+    group: list[Finding], every: bool, away: int, changes: Mapping[ChangeKey, Change]
 ) -> list[str]:
     first = group[0]
     number = f" ({len(group)})" if len(group) > 1 else ""
@@ -152,16 +149,12 @@ def _block(
     title = f"{first.title}: {safe_terminal(op)}" if op else first.title
     # Each fix once, in the words of the finding where it saves most; all that is known of it
     # includes its spelling for those who train the network
-    by_id: dict[str, list[Fix]] = {}
-    for fix in (fix for finding in group for fix in finding.fixes):
-        by_id.setdefault(fix.id, []).append(fix)
     lines: list[str] = []
-    for fixes in by_id.values():
-        gain = timed.get((*group[0].pattern, fixes[0].id))
-        lines += _wrapped("fix", _fix_text(fixes, gain))
-        best = _best(fixes)
-        spelled = training(best.id, best.parameters) if every else None
-        lines += [line for name, text in (spelled or {}).items() for line in _wrapped(name, text)]
+    for name in dict.fromkeys(fix.id for finding in group for fix in finding.fixes):
+        change = changes[*first.pattern, name]
+        lines += _wrapped("fix", fix_words(change, len(group)))
+        spelled = training(name, change.fix.parameters) if every else None
+        lines += [line for label, text in (spelled or {}).items() for line in _wrapped(label, text)]
     return [
         f"{first.severity.value:<8} {safe_terminal(first.rule):<22} {title}{number}",
         *(_INDENT + finding_line(finding) for finding in examples),
@@ -232,24 +225,27 @@ def is_rough(group: Iterable[Finding]) -> bool:
     return any(finding.evidence.get("ms_known") is False for finding in group)
 
 
-def _best(fixes: list[Fix]) -> Fix:
-    return max(fixes, key=lambda fix: fix.gain_ms or 0.0)
+def known_changes(
+    findings: Iterable[Finding], tried: Iterable[Change] = ()
+) -> dict[ChangeKey, Change]:
+    """What each fix of each cause saves: the one figure that every output shows."""
+    return {**changes_of(findings), **{change.key: change for change in tried}}
 
 
-def _fix_text(fixes: list[Fix], timed: Gain | None) -> str:
-    best = _best(fixes)
-    in_all = " in all" if len(fixes) > 1 else ""
-    gain = timed or fixes[0].gain
+def fix_words(change: Change, cases: int) -> str:
+    """A fix with its gain at all its places, which may be fewer than the cases of its rule."""
+    gain = change.gain
+    some = f" at {change.count} of {cases} places" if change.count < cases else ""
+    title = f"{safe_terminal(change.fix.title)}{some}"
+    in_all = " in all" if change.count > 1 else ""
     if not gain.is_timed:
-        known = [fix.gain_ms for fix in fixes if fix.gain_ms is not None]
-        # One end of the network serves all places.
-        bounds = max(known, default=0.0) if best.id == CUT_TAIL.id else sum(known)
+        bounds = gain.ms or 0.0
         bound = f" (at most {ms(bounds)} ms{in_all}, not compiled)" if bounds >= _LEAST_GAIN else ""
-        return f"{safe_terminal(best.title)}{bound}{_moves(best.gain)}"
+        return f"{title}{bound}{_moves(gain)}"
     saved = gain.ms or 0.0
     effect = f"saves {ms(saved)} ms" if saved >= _LEAST_GAIN else "saves nothing"
     effect = f"costs {ms(-saved)} ms" if saved <= -_LEAST_GAIN else effect
-    return f"{safe_terminal(best.title)} (timed: {effect}{in_all}){_moves(gain)}"
+    return f"{title} (timed: {effect}{in_all}){_moves(gain)}"
 
 
 def _moves(gain: Gain) -> str:

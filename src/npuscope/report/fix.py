@@ -148,7 +148,10 @@ def answer(fixed: Fixed) -> str:
     checked = not fixed.changed or (runtime is not None and runtime.runs)
     alone = "" if checked else " (not checked by an outside runtime)"
     outputs = f"{effect_words(fixed.effects, fixed.inputs, fixed.function)}{alone}"
-    return f"{change(fixed.before, fixed.after)}; outputs {outputs}{_elsewhere(fixed)}{rest}"
+    slower = fixed.after.total_ms > fixed.before.total_ms
+    forced = "slower, and made because it was asked for: " if slower else ""
+    outcome = f"{forced}{change(fixed.before, fixed.after)}"
+    return f"{outcome}; outputs {outputs}{_elsewhere(fixed)}{rest}"
 
 
 def _elsewhere(fixed: Fixed) -> str:

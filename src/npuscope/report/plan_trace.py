@@ -7,6 +7,7 @@ import numpy as np
 from npuscope.application.plan import Plan
 from npuscope.trace_builder import TraceBuilder
 from npuscope.trace_model import ArgKind, Column, TraceModel
+from npuscope.version import __version__
 
 _NS = 1_000_000
 
@@ -22,7 +23,7 @@ def plan_trace(plan: Plan) -> TraceModel:
 
 
 def _add(builder: TraceBuilder, name: str, pid: int, slots: tuple) -> None:  # type: ignore[type-arg]
-    process = builder.process(name, pid, pid)
+    process = builder.process(name, pid, pid, f"predicted by npuscope {__version__}")
     units = dict.fromkeys(unit for slot in slots for unit, _, _ in slot.busy)
     for sort, unit in enumerate(units):
         thread = builder.thread(process, unit, sort=sort)

@@ -8,12 +8,13 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from npuscope.profiling.model import EpochProfile, Profile
+from npuscope.profiling.model import EpochProfile, Profile, Provenance
 from npuscope.program.model import EpochKind
 from npuscope.report.figures import clocks_of
 from npuscope.sim.counters import EngineActivity
 from npuscope.trace_builder import TraceBuilder
 from npuscope.trace_model import Column, Times, floats, ints, texts
+from npuscope.version import __version__
 
 # --- Where epochs lie in time, and the trace under construction ---
 
@@ -67,10 +68,13 @@ def scene_of(profile: Profile) -> ProfileScene:
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1, 2]])[: len(ends)]
     borders = np.column_stack([starts, ends])
     scene = ProfileScene(profile, borders)
-    scene.process = scene.builder.process("NPU", PID)
+    made = {run.source for run in profile.runs} <= _OURS
+    label = f"simulated by npuscope {__version__}" if made else ""
+    scene.process = scene.builder.process("NPU", PID, label=label)
     return scene
 
 
+_OURS = {Provenance.ESTIMATE, Provenance.SIMULATION, Provenance.EMULATION}
 _PHASES = ("pre", "core", "post")
 _WAYS = {"i": "in", "o": "out"}
 EngineKey = tuple[int, str]

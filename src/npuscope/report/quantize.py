@@ -13,6 +13,8 @@ from npuscope.shown import counted
 from npuscope.text import safe_terminal
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from npuscope.graph.model import Tensor
     from npuscope.machine.model import Machine
     from npuscope.profiling.model import Profile
@@ -117,7 +119,7 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
 # --- Text ---
 
 
-def _output(loss: OutputLoss, machine: Machine) -> dict[str, Any]:
+def _output(loss: OutputLoss, machine: Machine | Struct) -> dict[str, Any]:
     return {
         "name": loss.name,
         "sqnr_db": loss.sqnr_db,
@@ -160,8 +162,8 @@ def answer(result: Quantized) -> str:
     worst_db = min(result.sqnr_db.values())
     word = "SQNR" if len(result.sqnr_db) == 1 else "worst output SQNR"
     mark = "" if result.samples.real else " on random data"
-    off = result.after.counts["SW"] + result.after.counts["HYBRID"]
-    places = f"{off} of {len(result.after.epochs)} epochs off the NPU" if off else "all on the NPU"
+    off = sum(result.after.counts.get(kind, 0) for kind in ("SW", "HYBRID"))
+    places = f"{off} of {result.after.epoch_count} epochs off the NPU" if off else "all on the NPU"
     time = f"{_time(result.after)} in int8, {places}"
     judged = result.judgement
     if judged is not None:

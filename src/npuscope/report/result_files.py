@@ -85,12 +85,7 @@ def write_explained(path: Name, explanation: Explanation) -> None:
     if path:
         from npuscope.report.html.data import profile_page
 
-        _write(
-            path,
-            profile_page(
-                explanation.profile, explanation.findings, explanation.build, explanation.verdict
-            ),
-        )
+        _write(path, profile_page(explanation.profile, explanation))
 
 
 def write_html(path: Name, make: Callable[[], str]) -> None:

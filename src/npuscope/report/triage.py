@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from npuscope.records import encode
@@ -42,6 +43,7 @@ def triage_text(triage: Triage) -> str:
     if triage.left_out:
         places = ", ".join(triage.left_out)
         lines.append(f"rare places not tried for lack of time: {places}")
+    lines += [f"never tried: {words}" for words in triage.never_tried]
     lines += [f"note: {note}" for note in triage.notes]
     return "".join(f"{safe_terminal(line)}\n" for line in lines)
 
@@ -57,7 +59,17 @@ def _time_lines(timed: TimeTriage) -> list[str]:
         )
         lines.append(f"    remedy  {row.remedy}")
     if not timed.settings and not timed.explained:
-        lines.append("  none of the settings explains it")
+        lines.append("  none of the settings explains it; tried, with what each predicts:")
+        tried = (f"{row.id} {row.predicted_ms:.4g} ms" for row in timed.tried)
+        lines += textwrap.wrap(
+            ", ".join(tried), 96, initial_indent="    ", subsequent_indent="    "
+        )
+    if timed.far:
+        lines.append("  what costs a board such a factor, and what tells one from the others:")
+    for cause in timed.far:
+        figure = "" if cause.predicted_ms is None else f"; gives {cause.predicted_ms:.4g} ms"
+        lines.append(f"    {cause.id}: {cause.title}{figure}")
+        lines.append(f"      look  {cause.shown_by}")
     return lines
 
 

@@ -30,8 +30,8 @@ def validation_json(validation: Validation) -> dict[str, Any]:
 def validation_text(validation: Validation) -> str:
     head = f"{'output':<24} {'exact':>8} {'<=1 LSB':>8} {'max LSB':>8} {'rms LSB':>8}"
     lines = [safe_terminal(validation.sentence)]
-    more = validation.contradictions[1:_SHOWN]
-    lines += [f"also: {safe_terminal(place)}" for place in more]
+    places = validation.contradictions[1:_SHOWN]
+    lines += [f"also: {safe_terminal(place)}" for place in places]
     lines += [f"note: {safe_terminal(note)}" for note in validation.notes]
     lines.append(f"rule: {RULE}")
     lines.append(f"{head} {'rounding':>8} {'cosine':>9}")
@@ -54,8 +54,13 @@ def validation_text(validation: Validation) -> str:
         more = len(validation.not_compared) - len(names)
         rest = f" and {more} more" if more else ""
         lines.append(f"not compared: {safe_terminal(', '.join(names))}{rest}")
+    if validation.kinds:
+        tried = ", ".join(f"{kind} {worst:g} LSB" for kind, worst in validation.kinds)
+        lines.append(f"other inputs: outputs are at most this far off: {tried}")
+    lines += [f"damaged: {safe_terminal(place)}" for place in validation.damaged[1:_SHOWN]]
     lines.append(f"saturated share: {validation.saturated_share:.3%}")
-    if not validation.passed and validation.saturated_share > MUCH_SATURATED:
+    off = not validation.passed or validation.saturation_explains
+    if off and validation.saturated_share > MUCH_SATURATED:
         lines.append("sums saturate on these inputs: try samples of your own with --inputs")
     lines.append(_reference(asdict(validation.reference)))
     return "\n".join(lines) + "\n"

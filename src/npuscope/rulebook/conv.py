@@ -124,7 +124,7 @@ def lines_fit_the_buffer(graph: Graph, op: Op, machine: Machine) -> Refusal | No
     "beyond them in float on the CPU: three pieces of a 7x7 kernel, each with a conversion "
     "before and after. Seen in one public build.",
     fixes=(fixes.NARROWER_KERNEL,),
-    since="2.2",
+    since="2.0",
     until="2.2",
     turn=_SHAPE_FIRST,
 )
@@ -185,7 +185,7 @@ def moves_pixels(graph: Graph, op: Op, machine: Machine) -> bool:
     "format'. Seen for 1x1 kernels and dense layers of 2.1 and 2.2; at 3.0 and 4.0 the size of the "
     "weights shows it.",
     fixes=(fixes.PAD_CHANNELS, fixes.SPLIT_INPUTS, fixes.CHANGE_INPUTS),
-    since="2.2",
+    since="2.0",
     until="4.0",
     turn=_SHAPE_FIRST,
 )
@@ -210,7 +210,7 @@ def passes_fit_the_registers(graph: Graph, op: Op, machine: Machine) -> Refusal 
     cause="A layer that reads a single value runs on the CPU. Seen for the second layer of all "
     "16 squeeze-and-excite blocks of a 3.0 build, and for a dense layer of a 2.2 build.",
     fixes=(fixes.MORE_INPUTS,),
-    since="2.2",
+    since="2.0",
     until="4.0",
     turn=_SHAPE_FIRST,
 )

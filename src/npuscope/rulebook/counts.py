@@ -14,7 +14,7 @@ from msgspec import Struct
 from npuscope.geometry.divisors import whole_and_rest
 from npuscope.geometry.pieces import largest_piece
 from npuscope.geometry.streams import DenseLayer
-from npuscope.geometry.tiling import ConvMode, ConvShape, simd_of
+from npuscope.geometry.tiling import ConvMode, ConvShape, runs_turned, simd_of
 from npuscope.graph.model import Graph, Op
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import LAYERS
@@ -41,12 +41,16 @@ def dense_layer(graph: Graph, op: Op, machine: Machine) -> DenseLayer:
     """The layer; of one whose kernel is cut, its first piece."""
     weights = graph.tensor(op.inputs[1]).shape
     features, result = graph.first_input(op).shape, graph.output_tensor(op).shape
-    window, strides = (1, 1), (1, 1)
+    window, strides, sizes = (1, 1), (1, 1), (_size(features), _size(result))
     if len(weights) == 4:
         strides = op.attrs_as(ConvAttrs).strides
+        window = weights[1], weights[2]
+        if runs_turned(window, sizes[0]) and is_dense(graph, op):
+            window, strides = window[::-1], strides[::-1]
+            sizes = sizes[0][::-1], sizes[1][::-1]
         height, width = largest_piece(strides, machine)
-        window = min(weights[1], height), min(weights[2], width)
-    shape = ConvShape(weights[-1], weights[0], window, _size(features), _size(result), strides)
+        window = min(window[0], height), min(window[1], width)
+    shape = ConvShape(weights[-1], weights[0], window, *sizes, strides)
     return DenseLayer(shape, simd_of(zero_point(graph.first_input(op))))
 
 

@@ -59,8 +59,8 @@ declare(
     "NA-OP-UNKNOWN",
     "Unknown op",
     ops=(UNKNOWN,),
-    cause="npuscope computes no such op, or not in this form. It counts as CPU work of unknown cost, so the time of "
-    "the network is a lower bound.",
+    cause="npuscope computes no such op, or not in this form. It counts as CPU work of unknown "
+    "cost, so the time of the network is a lower bound.",
     fixes=(fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def unknown_op(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
@@ -338,16 +338,16 @@ def _is_vector(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
     "A computed vector is added",
     ops=("Add", "Sub"),
     cause="A vector with one value per channel can be added only if it is constant; one that is "
-    "computed at run time can only be multiplied.",
+    "computed at run time can only be multiplied. At 4.0 an Add repeats it in an engine, as a "
+    "product does: two networks of 4.0.1 show it on a board. Nothing is known of 3.0, nor of Sub.",
     fixes=(fixes.RESIZE_VECTOR,),
 )
 def vectors_are_constant(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
     """A vector that is computed at run time can only be multiplied, not added."""
     out = graph.output_tensor(op).shape
     tensors = [graph.tensor(name) for name in op.inputs[:2]]
-    # A product repeats the vector in an engine; a sum has no such mode.
     computed = [t for t in tensors if t.shape != out and not t.is_constant]
-    if not computed:
+    if not computed or (machine.generation.adds_vectors and op.kind == "Add"):
         return None
     vector = computed[0]
     return refusal("'$tensor' has shape $shape", tensor=vector.name, shape=vector.shape)

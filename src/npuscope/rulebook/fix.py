@@ -99,6 +99,7 @@ class FixTemplate(Struct, frozen=True):
     function: FunctionEffect = FunctionEffect.CHANGED
     effect: FixEffect = FixEffect.OTHER
     tflite: str = ""
+    sizes: str = ""  # the title with {sizes} that a user chose, where the edit takes them
 
     @property
     def in_tflite(self) -> FixTemplate:
@@ -121,6 +122,12 @@ class FixTemplate(Struct, frozen=True):
     @property
     def automatic(self) -> bool:
         return is_automatic(self.function)
+
+    def with_sizes(self, fix: Fix, sizes: str) -> Fix:
+        """The fix with the sizes that were asked for."""
+        title = self.sizes.format(**{**fix.parameters, "sizes": sizes})
+        parameters = {**fix.parameters, "parts": sizes}
+        return replace(fix, title=title, parameters=parameters, gain=Gain())
 
     def fix(self, parameters: Mapping[str, Value], gain: Gain | None = None) -> Fix:
         title = self.title.format(**parameters)

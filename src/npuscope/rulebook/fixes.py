@@ -14,12 +14,14 @@ _MOVED, _UNTOUCHED = FunctionEffect.MOVED, FunctionEffect.UNTOUCHED
 SPLIT_OUTPUTS = FixTemplate(
     "split-outputs",
     "split the layer into {parts} output channels and join the results",
+    sizes="split the layer into {sizes} output channels and join the results",
     function=_EXACT,
     effect=FixEffect.RESHAPES,
 )
 SPLIT_INPUTS = FixTemplate(
     "split-inputs",
     "split the inputs into {parts} (or {halves}) and add the results",
+    sizes="split the inputs into {sizes} and add the results",
     function=_ROUNDING,  # each part's sums are rounded before they are added
     effect=FixEffect.RESHAPES,
 )
@@ -50,8 +52,8 @@ SYMMETRIC_WEIGHTS = FixTemplate(
 SIGNED_ACTIVATIONS = FixTemplate(
     "signed-activations",
     "quantize activations as int8 (onnxruntime: activation_type=QuantType.QInt8)",
-    tflite="convert the float model again, with int8 activations: TensorFlow 2 makes them from a "
-    "representative_dataset and OpsSet.TFLITE_BUILTINS_INT8",
+    tflite="quantize activations as int8 (TensorFlow: OpsSet.TFLITE_BUILTINS_INT8 with a "
+    "representative_dataset)",
     function=_ROUNDING,  # LiteRT's kernels of uint8 round otherwise than those of int8
 )
 DENSE_GROUPS = FixTemplate(

@@ -71,7 +71,7 @@ def parts_join_along_channels(graph: Graph, op: Op, machine: Machine) -> Refusal
     "Unequal parts are joined by a library call that drives the copies: 16 of 16 in builds of "
     "three networks.",
     fixes=(fixes.EQUAL_PARTS,),
-    since="2.2",
+    since="2.0",
     until="2.2",
 )
 def parts_have_the_same_channels(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
@@ -121,7 +121,8 @@ def slice_is_eight_bits(graph: Graph, op: Op, machine: Machine) -> Refusal | Non
     ops=("Slice",),
     confidence=Confidence.REPORTED,
     cause="A slice of channels is a window of a stream engine; along other axes a library call "
-    "drives the copies.",
+    "drives the copies. In 2.x the lines of a tensor that is cut into all of them are read where "
+    "they lie.",
     fixes=(fixes.CHANNEL_AXIS,),
     turn=1,  # reported after a step, which is the more serious reason
 )
@@ -129,6 +130,8 @@ def slice_cuts_channels_only(graph: Graph, op: Op, machine: Machine) -> Refusal 
     """Stream engines cut tensors along the channels only; other axes are copied by the CPU."""
     cut = _cut_axes(graph, op)
     rank = len(graph.first_input(op).shape)
+    if cut and machine.generation.rows_in_place and makes_up_rows(graph, op):
+        return None
     return refusal("axis $axis of $rank dimensions", axis=cut[0], rank=rank) if cut else None
 
 
@@ -144,6 +147,27 @@ def slice_of_rows(graph: Graph, op: Op) -> Hit | None:
         return None  # the rule for steps reports it
     last = len(graph.output_tensor(op).shape) - 1
     return hit(op, f"axis {_cut_axes(graph, op)[0]}", f"axis {last}", bytes=_bytes(graph, op))
+
+
+def makes_up_rows(graph: Graph, op: Op) -> bool:
+    """The slices of its tensor are all its lines, one each, along the first axis that counts."""
+    source = graph.first_input(op)
+    cut = _cut_axes(graph, op)
+    if len(cut) != 1 or any(size > 1 for size in source.shape[: cut[0]]):
+        return False
+    readers = [other for other in graph.ops if source.name in other.inputs]
+    if source.name in graph.outputs or any(other.kind != "Slice" for other in readers):
+        return False
+    if any(_cut_axes(graph, other) != cut or _cuts_channels(graph, other) for other in readers):
+        return False
+    attrs = [other.attrs_as(SliceAttrs) for other in readers]
+    starts = sorted(one.starts[cut[0]] for one in attrs)
+    single = all(one.sizes[cut[0]] == 1 for one in attrs)
+    return single and starts == list(range(source.shape[cut[0]]))
+
+
+def _cuts_channels(graph: Graph, op: Op) -> bool:
+    return op.attrs_as(SliceAttrs).sizes[-1] != graph.first_input(op).shape[-1]
 
 
 def _cut_axes(graph: Graph, op: Op) -> list[int]:

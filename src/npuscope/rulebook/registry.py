@@ -117,9 +117,10 @@ class Rule(ShownRecord, Apart, frozen=True):
         generation = VARIANTS.get(generation, generation)
         if generation not in order:
             return True
-        first = order.index(self.since) if self.since else 0
-        last = order.index(self.until) if self.until else len(order)
-        return first <= order.index(generation) <= last
+        first, last = (VARIANTS.get(bound, bound) for bound in (self.since, self.until))
+        begin = order.index(first) if first else 0
+        end = order.index(last) if last else len(order)
+        return begin <= order.index(generation) <= end
 
     def refused(self, graph: Graph, op: Op, machine: Machine) -> Refused | None:
         answer = self.check(graph, op, machine) if self.check else None

@@ -176,7 +176,7 @@ def _claimed(epoch: EpochWork, work: ClaimedWork, machine: Machine) -> EpochCoun
         memory = memories.get(pool)
         bank = bank_of(memory, machine) if memory else Bank(pool, own_rate, False, True)
         accesses = bank.access_cycles / stated.access_bytes
-        bound = Bound.EXTERNAL_RAM if bank.access_cycles else Bound.BANK
+        bound = Bound.EXTERNAL_RAM if bank.read_cycles else Bound.BANK
         bound = bound if bank.writable else Bound.FLASH
         spans.append(Span(moved * (bank.cycles_per_byte + accesses), bound))
     slowest = max(spans, key=lambda span: span.cycles)

@@ -238,11 +238,17 @@ class Bank(Struct, frozen=True):
     cycles_per_byte: float
     external: bool
     writable: bool
-    access_cycles: float = 0.0  # NPU cycles of one burst, read or written; external RAM only
+    read_cycles: float = 0.0  # NPU cycles of one burst that is read; external RAM only
+    write_cycles: float = 0.0  # and of one that is written
     beat_cycles: float = 0.0  # one word of the bus
     short_cycles: float = 0.0  # one access to less than a word, whose neighbours lie elsewhere
     call_cycles: float = 0.0  # one byte of external RAM that a library call moves
     fetch_cycles: float = 0.0  # one byte of weights that the processor reads through its cache
+
+    @property
+    def access_cycles(self) -> float:
+        """One burst whose direction is not told."""
+        return (self.read_cycles + self.write_cycles) / 2
 
 
 class Banks:
@@ -303,7 +309,8 @@ def bank_of(memory: MemoryPool, machine: Machine) -> Bank:
     road = machine.paths[memory.path]
     # The RAM takes its time for an access: the NPU's clock decides only how many cycles that is.
     factor = machine.generation.external_factor * road.wait * machine.clocks.npu_mhz / 1000
-    access = timing.external_access_ns * factor if external_ram else 0.0
+    read = timing.external_read_ns * factor if external_ram else 0.0
+    write = timing.external_write_ns * factor if external_ram else 0.0
     rate = machine.cycles_per_byte(memory.path)
     lead = 0.0  # every line of the processor's cache waits for its first byte
     if memory.cacheable and (caches := machine.core_caches):
@@ -313,9 +320,10 @@ def bank_of(memory: MemoryPool, machine: Machine) -> Bank:
         rate,
         memory.cacheable,
         memory.writable,
-        access,
+        read,
+        write,
         rate * machine.stream.busif_bytes,
         rate * road.bytes_per_cycle * road.access,
-        access / timing.external_call_bytes + rate if external_ram else 0.0,
+        (read + write) / 2 / timing.external_call_bytes + rate if external_ram else 0.0,
         rate + lead,
     )

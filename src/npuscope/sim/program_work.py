@@ -20,7 +20,7 @@ from npuscope.program.addresses import copies_of
 from npuscope.program.calls import call_graph
 from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Program
 from npuscope.program.stated import StatedUnits
-from npuscope.program.units import Arith, Ref, Streng
+from npuscope.program.units import Activ, Arith, Ref, Streng
 from npuscope.sim.counters import PoolTraffic
 from npuscope.sim.group_work import GroupWork, group_work
 from npuscope.sim.memory import Bank, Banks, Memory
@@ -65,6 +65,7 @@ class ControlWork(Struct, frozen=True):
     units: int
     engines: int
     entries: int  # channels whose coefficients the CPU writes before the start
+    tables: int  # of functions that it writes too
     opens: bool  # the first epoch of its blob
     closes: bool
     operators: int = 0  # where a report names them, but no units
@@ -84,15 +85,18 @@ def control_works(program: Program) -> tuple[ControlWork, ...]:
         row = stated.get(epoch.number) if epoch.groups is None else None
         if row is not None:
             units, engines, entries = len(row.units), row.reads + row.writes, row.entries
+            tables = 0
         else:
             engines = sum(isinstance(unit, Streng) for unit in epoch.units)
             units, entries = len(epoch.units) - engines, _vector_entries(epoch, elements)
+            tables = sum(isinstance(unit, Activ) and bool(unit.ROM0_vector) for unit in epoch.units)
         by_cpu = epoch.kind is EpochKind.HW and epoch.blob is None
         works.append(
             ControlWork(
                 units=units,
                 engines=engines,
                 entries=entries if by_cpu else 0,
+                tables=tables if by_cpu else 0,
                 opens=epoch.number == first[epoch.blob],
                 closes=epoch.number == last[epoch.blob],
                 operators=len(epoch.operators) if epoch.groups is None and row is None else 0,
@@ -127,7 +131,7 @@ def cpu_phases(work: ControlWork, control: Control) -> tuple[float, float]:
     """MCU cycles to configure and to close an epoch that the CPU schedules."""
     units, engines = work.units, work.engines
     pre = control.pre_fixed + control.pre_per_unit * units + control.pre_per_engine * engines
-    pre += control.pre_per_entry * work.entries
+    pre += control.pre_per_entry * work.entries + control.pre_per_table * work.tables
     post = control.post_fixed + control.post_per_unit * units + control.post_per_engine * engines
     return pre, post
 
@@ -265,7 +269,7 @@ def _moved(
     """External RAM below a call that only moves data: such calls drive the NPU's DMA."""
     if epoch.call is None or support(epoch.call.kernel).on_cpu is not OnCpu.BY_DMA:
         return ()
-    outside = {bank.name for bank in banks.by_name().values() if bank.access_cycles}
+    outside = {bank.name for bank in banks.by_name().values() if bank.read_cycles}
     return tuple((r.pool, r.read_bytes + r.write_bytes) for r in traffic if r.pool in outside)
 
 

@@ -64,7 +64,7 @@ def group_span(work: GroupWork, speeds: Speeds) -> Span:
         chain
         for _, chain in chains
         if chain is not longest
-        and not any(speeds.banks[engine.bank].access_cycles for engine in chain.engines)
+        and not any(speeds.banks[engine.bank].read_cycles for engine in chain.engines)
     ]
     beside = speeds.timing.side_share * sum(_reading(chain, speeds.timing) for chain in others)
     side = Span(slowest.cycles + beside, slowest.bound)
@@ -160,10 +160,11 @@ def _bank_spans(engines: tuple[EngineWork, ...], frames: int, speeds: Speeds) ->
         if engine.constant:
             continue
         bank = speeds.banks[engine.bank]
-        if bank.access_cycles:
+        if bank.read_cycles:
             # External RAM is bound by accesses: those of all engines follow each other.
             accesses = engine.bytes * _bursts_a_byte(engine.run_bytes, speeds.stream)
-            waiting += accesses * bank.access_cycles + engine.bytes * bank.cycles_per_byte
+            access_cycles = bank.write_cycles if engine.dir else bank.read_cycles
+            waiting += accesses * access_cycles + engine.bytes * bank.cycles_per_byte
         key = (engine.bank, engine.dir)
         cycles = _bank_cycles(engine, bank, speeds.stream.busif_bytes)
         loads[key] = loads.get(key, 0.0) + cycles / frames
@@ -223,14 +224,26 @@ def _turns(elements: int, again: int, speeds: Speeds) -> float:
     return speeds.timing.broadcast_cycles * elements / again if again else 0.0
 
 
+_FEW_STREAMS = 2  # that the way from flash serves without loss
+
+
 def _shared(engines: tuple[EngineWork, ...], speeds: Speeds) -> list[Span]:
-    """Lower bounds by bank and by bus interface over the whole group."""
+    """Lower bounds by bank, by bus interface and by flash over the whole group: kernels of all
+    chains come through one interface."""
     bus: dict[tuple[int, int], int] = {}
     for engine in engines:
         key = (speeds.stream.busif(engine.id), engine.dir)
         bus[key] = bus.get(key, 0) + engine.bytes
     busiest = max(bus.values(), default=0)
+    sizes = [e.bytes for e in engines if e.feeds_kernels and speeds.banks[e.bank].external]
+    fetched = []
+    if len(sizes) > 1:
+        rates = [speeds.banks[e.bank].cycles_per_byte for e in engines if e.feeds_kernels]
+        crowded = speeds.timing.crowded_flash if len(sizes) > _FEW_STREAMS else 1.0
+        cycles = crowded * sum(sizes) * max(rates) + speeds.timing.epoch_start_cycles
+        fetched = [Span(cycles, Bound.FLASH)]
     return [
         *_bank_spans(engines, 1, speeds),
         Span(busiest / speeds.stream.busif_bytes, Bound.BUSIF),
+        *fetched,
     ]

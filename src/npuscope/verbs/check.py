@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from npuscope.errors import FileError, ModelError, TargetError, UsageError
-from npuscope.families.registry import family_of
+from npuscope.families.registry import families, family_of
 from npuscope.options.kinds import Verb
 from npuscope.verbs.families import check_family, family_options, with_families
 from npuscope.verbs.table import FUNCTIONS, record, records
@@ -117,6 +117,11 @@ def _refused_machine(name: str, words: list[str]) -> UsageError | None:
     for word, value in pairwise([*words, ""]):
         flag, equals, own = word.partition("=")
         machine = own if equals else value
+        if flag == "--machine" and not machine:  # whose name was taken for an argument
+            house = next(f for f in families() if f.house_machines).machines()[0]
+            return UsageError(
+                f"{name} is for {house} alone, and has no --machine", hint="leave --machine out"
+            )
         if flag == "--machine" and not (family := family_of(machine)).house_machines:
             return family.lacks(name)
     return None

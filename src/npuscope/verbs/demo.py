@@ -57,7 +57,7 @@ def show(directory: str | Path, **options: Unpack[Options]) -> Demo:
     family = family_for(None, options)
     explanation = family.explain(graph, {**options, "batch": 1})
     with new_folder(directory) as folder:
-        program = explanation.build and explanation.build.program
+        program = explanation.build.program if explanation.build else None
         write_demo(folder.path, program, explanation)
         if program is None:
             family.write(family.compile(graph, options), folder.path / "program", options)

@@ -149,7 +149,8 @@ def _deployed(
         predicted = estimate(
             source, **{name: value for name, value in request.items() if name not in image}
         ).total_ms
-        text = f"{len(compiled.program.executed)} epochs in {_BUILD}, {predicted:.4g} ms predicted"
+        epochs = sum(compiled.program.tally.values())
+        text = f"{epochs} epochs in {_BUILD}, {predicted:.4g} ms predicted"
         checks = DeployStep("check the build", ("npuscope", "checklist", _BUILD))
         before = (DeployedStep(step, text, _BUILD), DeployedStep(checks, checklist(_BUILD).told()))
         source = _BUILD

@@ -98,7 +98,8 @@ def screen(
 ) -> Screen | Report | ModelTable | Plan:
     """The estimate as the command line shows it, with what changed values would give."""
     if together:
-        return family_for(source, options).together((source, *others), options)
+        plan: Plan = family_for(source, options).together((source, *others), options)
+        return plan
     if others:
         from npuscope.advice.compare.machines import of_models
 

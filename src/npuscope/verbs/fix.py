@@ -35,8 +35,8 @@ VERB = Verb(
             HTML,
         )),
         OptionGroup("which fixes (default: those that keep the network's function)", (
-            list_("only", "rules or fixes, applied even if they cost time", "NAME,...",
-                parse=names),
+            list_("only", "rules or fixes, applied even if they cost time; split-inputs=144+113 "
+                "chooses the sizes", "NAME,...", parse=names),
             flag("cut", "end the network after its last NPU op; lists what the application "
                 "must then do"),
             flag("drop_softmax", "end the network before a final Softmax"),
@@ -104,7 +104,8 @@ def fix(
         raise UsageError(f"expected 1 or more, found {seeds}", where="--seeds")
     if output is not None:
         check_output(Path(model), Path(output), "fixed")
-    choice = FixChoice(known(only), cut, drop_softmax, integer_io, everything, lossy)
+    chosen, sizes = known(only)
+    choice = FixChoice(chosen, cut, drop_softmax, integer_io, everything, lossy, sizes)
     form = image_form(mean, std, pixel_max, layout)
     inputs = network_inputs(load_model(model, options.get("shapes")), data, form, seeds)
     fixed = run_fix(model, choice, options, inputs)

@@ -228,7 +228,7 @@ def _run(
     from npuscope.report.result_files import write_explained, write_page
 
     family = family_for(source, options)
-    request = {**options, "batch": batch}
+    request = {**options, "batch": batch, "trials": bool(html)}
     if not with_findings or not family.can("advise"):
         result = ProfileReport(family.profile(source, request))
         write_page(html, result.profile)

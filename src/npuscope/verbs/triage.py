@@ -87,6 +87,11 @@ def triage(
     if model is not None:
         options["compiled_from"] = model
     subject = build(source, options)
+    if subject.graph is None and subject.program.source == "npuscope" and request.has_values:
+        from npuscope.program.flashed import of_files
+
+        program = of_files(Path(source), subject.program)  # type: ignore[arg-type]
+        subject = replace(subject, program=program)
     timed = None
     if time is not None or log is not None:
         timed = _timed(source, subject, time, log, options)

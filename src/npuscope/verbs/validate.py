@@ -143,7 +143,7 @@ def compared(
         )
     original = source if model is None else model
     file = Path(original) if is_as_filed(options) and not isinstance(original, Graph) else None
-    run, notes = partial(family.execute, build), ()
+    run, notes = partial(family.execute, build), tuple[str, ...]()
     try:
         layers = family.layers(build, graph, {**options, "model": original})
     except UsageError as error:  # the outputs are judged without them

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import hypot, inf
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from edits.channel_nets import denoiser, shuffle_net
 from models import Net, OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from npuscope.advice.catalogue import catalogue
 from npuscope.advice.fix.candidates import Candidate, FixChoice, FixPlace, only
-from npuscope.advice.fix.judge import judge
+from npuscope.advice.fix.judge import judge, resolution_ms
 from npuscope.advice.fix.numeric import OutputEffect, effects
 from npuscope.advice.fix.program_bench import ProgramBench, layers_on_cpu
 from npuscope.advice.fix.run import Fixed, FixStep
@@ -224,13 +224,59 @@ def test_faster_is_kept_slower_is_not(look: Look) -> None:
     assert (still.kept, still.reason) == (False, "it does not help")
 
 
-def test_layers_of_unknown_time_leave_the_cpu_at_any_price(look: Look) -> None:
+def slower(look: Look, number: int, factor: float) -> Look:
+    """One epoch takes another time."""
+    epochs = list(look.profile.epochs)
+    epochs[number] = replace(epochs[number], ms=factor * epochs[number].ms)
+    more = epochs[number].ms - look.profile.epochs[number].ms
+    total_ms = look.profile.total_ms + more
+    low = look.profile.interval_ms[0] / look.profile.total_ms * total_ms
+    interval = (low, look.profile.interval_ms[1])
+    profile = replace(look.profile, epochs=tuple(epochs), total_ms=total_ms, interval_ms=interval)
+    return replace(look, profile=profile)
+
+
+def test_a_gain_within_the_error_of_the_predictions_is_none(look: Look) -> None:
+    """What both programs share is off by the same: only epochs that differ make it uncertain."""
+    small = judge(candidate(), look, slower(look, 1, 0.9), EXACT, no_risks)
+    assert not small.kept
+    assert "is within the error of the two predictions" in small.reason
+    large = judge(candidate(), look, slower(look, 1, 0.3), EXACT, no_risks)
+    assert (large.kept, large.reason) == (True, "faster")
+    after = slower(look, 1, 0.9).profile
+    share = 1 - look.profile.interval_ms[0] / look.profile.total_ms
+    expected = share * hypot(look.profile.epochs[1].ms, after.epochs[1].ms)
+    assert resolution_ms(look.profile, after) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("effect", "reason"),
+    [
+        (OutputEffect("y", "y", 3.0, 0.4, 24.0), "answers change, SQNR 24 dB: --lossy allows it"),
+        (
+            OutputEffect("y", "y", 1.0, 0.9, 45.0, 0.5),
+            "answers change, the top score at 50.0% of the positions: --lossy allows it",
+        ),
+    ],
+)
+def test_answers_change_only_on_request(look: Look, effect: OutputEffect, reason: str) -> None:
+    faster = changed(look, -0.5)
+    assert judge(candidate(), look, faster, (effect,), no_risks).reason == reason
+    assert judge(candidate(may_change=True), look, faster, (effect,), no_risks).kept
+    assert judge(candidate(forced=True), look, faster, (effect,), no_risks).kept
+    # One edit more may be one too many.
+    assert judge(candidate(), look, faster, EXACT, no_risks, (effect,)).reason == reason
+
+
+def test_layers_of_unknown_time_leave_the_cpu(look: Look) -> None:
     call = Call("FullyConnected", (), ())
     epochs = (replace(look.build.program.executed[0], call=call), *look.build.program.epochs)
     program = replace(look.build.program, epochs=epochs)
     before = replace(look, layers_on_cpu=layers_on_cpu(replace(look.build, program=program)))
-    outcome = judge(candidate(), before, changed(look, 0.5), EXACT, no_risks)
+    outcome = judge(candidate(), before, slower(look, 1, 1.05), EXACT, no_risks)
     assert outcome.reason == "layers leave the CPU, where their time was unknown"
+    outcome = judge(candidate(), before, changed(look, 0.5), EXACT, no_risks)
+    assert outcome.reason == "it is slower"  # by more than the error of the guess
 
 
 def test_results_that_differ_too_much_are_refused(look: Look) -> None:
@@ -256,13 +302,14 @@ def test_more_external_ram_is_refused(look: Look) -> None:
     assert outcome.reason == "it needs more external RAM: --only applies it"
 
 
-def test_a_hazard_may_cost_a_little(look: Look) -> None:
+def test_a_hazard_goes_where_that_costs_nothing(look: Look) -> None:
     bench = ProgramBench(Path("net.tflite"), {})
     finding = replace(
         bench.risks(look)[0], rule="LINT-DUPLICATE", severity=Severity.WARNING, ops=("a",)
     )
-    risky = candidate(severity=Severity.WARNING)
-    for share, kept in ((0.05, True), (0.2, False)):
+    exact = Fix("some-fix", "do something", function=FunctionEffect.EXACT)
+    risky = candidate(severity=Severity.WARNING, fix=exact)
+    for share, kept in ((0.0005, True), (0.05, False)):
         outcome = judge(
             risky,
             look,
@@ -271,10 +318,11 @@ def test_a_hazard_may_cost_a_little(look: Look) -> None:
             lambda seen: (finding,) if seen is look else (),
         )
         assert outcome.kept is kept
+    rounding = candidate(severity=Severity.WARNING)
     note = judge(
-        candidate(),
+        rounding,
         look,
-        changed(look, 0.05),
+        changed(look, 0.0005),
         EXACT,
         lambda seen: (finding,) if seen is look else (),
     )

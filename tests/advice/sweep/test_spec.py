@@ -117,7 +117,7 @@ def test_what_is_wrong_is_named_with_its_place(folder: Path, text: str) -> None:
 
 MACHINE_FAULTS = {
     'generations = ["5.0"]': ": generations: unknown generation '5.0'\n"
-    "  hint: known: 2.2, 3.0, 4.0, open",
+    "  hint: known: 2.0, 2.1, 2.2, 3.0, 4.0, open",
     'machines = ["n7"]': ": machines: unknown machine 'n7'\n"
     "  hint: known: stm32n6; machine_files adds others",
     "[[sets]]\nset = { clocks.npu_mhz = -1 }": ": set clocks.npu_mhz: must be above 0, found -1",

@@ -242,6 +242,26 @@ def two_axes_open() -> bytes:
     return writer.finish([x], [y])
 
 
+def open_inside() -> bytes:
+    """Frames that an operator of somebody's own cuts: the file states ones for open sizes."""
+    w = TfliteWriter()
+    x = w.tensor("x", (1, 48, 16), scale=0.5)
+    y = w.tensor("y", (1, 1, 16), scale=0.5, signature=(-1, -1, 16))
+    z = w.tensor("z", (1, 1, 8), scale=0.5, signature=(-1, -1, 8))
+    w.op("CUSTOM:Frames", [x], [y])
+    kernel = w.constant("w", np.ones((8, 16), np.int8), scale=0.1)
+    w.op("FULLY_CONNECTED", [y, kernel], [z], keepNumDims=True)
+    return w.finish([x], [z])
+
+
+def test_open_sizes_behind_an_unknown_operator_are_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"leaves the shape of 'y' open \(\?,\?,16\)") as error:
+        load(tmp_path, open_inside())
+    assert error.value.hint == "give it: --shape y=SIZES, as a run of the model shows it"
+    graph = load_model(save(tmp_path, "net.tflite", open_inside()), {"y": (1, 48, 16)})
+    assert graph.tensor("z").shape == (1, 48, 8)
+
+
 def test_open_batch_becomes_one_with_a_note(tmp_path: Path) -> None:
     writer = TfliteWriter()
     x = writer.tensor("x", (1, 9), scale=0.5, signature=(-1, 9))

@@ -303,7 +303,9 @@ def _outside_cycles(a: Half, b: Half) -> float:
     machine = b.side.machine
     if machine is None:
         return 0.0
-    access_cycles = machine.timing.external_access_ns * machine.clocks.npu_mhz / 1000
+    timing = machine.timing
+    access_ns = (timing.external_read_ns + timing.external_write_ns) / 2
+    access_cycles = access_ns * machine.clocks.npu_mhz / 1000
     return (_outside(b, machine) - _outside(a, machine)) * access_cycles
 
 

@@ -41,6 +41,7 @@ class CauseKind(StrEnum):
     FUSION = "fusion"  # ops that share epochs, or no longer do
     LAYOUT = "layout"  # order of channels in memory
     SHAPE = "shape"  # another amount of work for the same op
+    NETWORK = "network"  # another layer: two networks are compared
     MACHINE = "machine"  # another kind of machine
     PREDICTION = "prediction"  # measured against predicted, within the known error
     NOISE = "noise"  # within the spread of a measured run

@@ -39,7 +39,7 @@ from npuscope.advice.compare.model import (
     PoolChange,
     Side,
 )
-from npuscope.advice.compare.numbering import under_names_of
+from npuscope.advice.compare.numbering import renumbered, under_names_of
 from npuscope.advice.compare.times import Times, epoch_timer, summed
 from npuscope.families.registry import family_of
 from npuscope.program.model import EpochKind
@@ -151,6 +151,9 @@ def compare(a: Side, b: Side, noise_share: float = 0.0, *, same_model: bool = Fa
     moves = moves_between(a, b)
     explain = _explainer(a, b, matched)
     rows = [_explained(row, moves_of(row, moves), explain) for row in banded]
+    if not same_model:
+        layers = _layers(a, b)
+        rows = [_of_two_networks(row, layers) for row in rows]
     rows.sort(key=lambda row: -abs(row.delta_ms))
     by_name = has_common_name(a.profile.epochs, b.profile.epochs)
     notes = tuple(_notes(a, b, matched, by_name))
@@ -163,6 +166,43 @@ def _explained(row: ComparedRow, moves: tuple[Move, ...], explain: _Explain) -> 
     if not row.is_changed:
         return row
     return replace(row, causes=settled(explain(row, moves), row.delta_ms))
+
+
+def _of_two_networks(row: ComparedRow, layers: _Layers) -> ComparedRow:
+    """What no setting explains is what the networks do not share, where the op of the row makes
+    something else in the other network."""
+    if all(cause.is_known for cause in row.causes):
+        return row
+    names = [name for epoch in (*row.a, *row.b) for name in epoch.origin]
+    ends = [{k: shape for n in names for k, shape in own.get(n, {}).items()} for own in layers]
+    pairs = [(k, shape, ends[1][k]) for k, shape in ends[0].items() if k in ends[1]]
+    other = next((pair for pair in pairs if pair[1] != pair[2]), None)
+    if other is None:
+        return row
+    sizes = " -> ".join("x".join(map(str, shape)) for shape in other[1:])
+    text = f"two networks: {other[0]} makes {sizes}"
+    causes = (
+        cause if cause.is_known else replace(cause, kind=CauseKind.NETWORK, text=text)
+        for cause in row.causes
+    )
+    return replace(row, causes=tuple(causes))
+
+
+_Layers = tuple[dict[str, dict[str, tuple[int, ...]]], ...]
+
+
+def _layers(a: Side, b: Side) -> _Layers:
+    """By source op what the ops of each network make, by kind; under the names that A has."""
+    if a.graph is None or b.graph is None:
+        return ({}, {})
+    renamed = renumbered(a.graph, b.graph)
+    made: _Layers = ({}, {})
+    for graph, own, names in ((a.graph, made[0], {}), (b.graph, made[1], renamed)):
+        for op in graph.ops:
+            for name in op.origin:
+                shape = graph.output_tensor(op).shape
+                own.setdefault(names.get(name, name), {}).setdefault(op.kind, shape)
+    return made
 
 
 def _explainer(a: Side, b: Side, rows: tuple[ComparedRow, ...]) -> _Explain:

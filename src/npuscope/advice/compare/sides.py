@@ -337,7 +337,9 @@ def _fits(log: Profile, program: Program) -> bool:
         for block in log.epochs
     ]
     numbers = [epoch.number for epochs in blocks for epoch in epochs]
-    kinds = all(e.kind is b.kind for b, run in zip(log.epochs, blocks, strict=True) for e in run)
+    # A runtime calls hybrid what reports of 2.x list as software.
+    pairs = [(block, epoch) for block, run in zip(log.epochs, blocks, strict=True) for epoch in run]
+    kinds = all((e.kind in _OFF) == (b.kind in _OFF) for b, e in pairs)
     # What is started at once: a blob, or a single epoch.
     starts = [
         {("epoch", e.number) if e.blob is None else ("blob", e.blob) for e in epochs}

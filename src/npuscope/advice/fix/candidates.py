@@ -4,7 +4,7 @@ pays most."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from npuscope.advice.fix.workbench import Look
 from npuscope.edits import has_edit
 from npuscope.errors import UsageError
 from npuscope.rulebook.finding import Finding, Fix, Severity, Value
-from npuscope.rulebook.fix import FunctionEffect
+from npuscope.rulebook.fix import FixTemplate, FunctionEffect
 from npuscope.rulebook.fixes import FLAGS, INTEGER_INPUT, INTEGER_OUTPUT
 from npuscope.rulebook.registry import file_lints
 
@@ -36,6 +36,7 @@ class FixChoice(Struct, frozen=True):
     integer_io: bool = False
     everything: bool = False
     lossy: bool = False
+    sizes: Mapping[str, str] = {}  # by fix: parts that were asked for
 
     def allows(self, rule: str, fix: Fix) -> bool:
         if self._named(rule, fix):
@@ -70,16 +71,25 @@ class FixChoice(Struct, frozen=True):
         return bool(self.only & {rule, fix.id})
 
 
-def only(names: Iterable[str]) -> frozenset[str]:
-    """Names of rules and fixes, checked."""
+def only(words: Iterable[str]) -> tuple[frozenset[str], dict[str, str]]:
+    """Names of rules and fixes, checked, and the sizes that a fix was given: FIX=144+113."""
     rules = catalogue()
-    fixes = {fix.id for info in rules.values() for fix in info.fixes}
-    chosen_names = frozenset(name for name in names if name)
+    templates = {fix.id: fix for info in rules.values() for fix in info.fixes}
+    fixes = set(templates)
+    given = {name: value for name, sign, value in (w.partition("=") for w in words) if name}
+    chosen_names, sizes = frozenset(given), {name: v for name, v in given.items() if v}
+    for name, value in sizes.items():
+        where = f"--only {name}={value}"
+        if name not in templates or not templates[name].sizes:
+            named = ", ".join(sorted(n for n, t in templates.items() if t.sizes))
+            raise UsageError("takes no sizes", where=where, hint=f"these do: {named}")
+        if not all(part.isascii() and part.isdecimal() for part in value.split("+")):
+            raise UsageError("expected sizes such as 144+113", where=where)
     for name in sorted(chosen_names - rules.keys() - fixes):
         near = difflib.get_close_matches(name, [*rules, *fixes], n=3, cutoff=0.5)
         hint = f"nearest: {', '.join(near)}" if near else "`npuscope rules` lists them"
         raise UsageError(f"unknown rule or fix '{name}'", where="--only", hint=hint)
-    return chosen_names
+    return chosen_names, sizes
 
 
 class FixPlace(Struct, frozen=True):
@@ -99,6 +109,7 @@ class Candidate(Struct, frozen=True):
     forced: bool = False
     notes: tuple[str, ...] = ()  # what the application has to do then
     left_ms: float = 0.0  # what that takes on the board's CPU, as it was timed in the network
+    may_change: bool = False  # answers, as --lossy allows
 
     @property
     def is_lossy(self) -> bool:
@@ -141,11 +152,20 @@ def _offered(findings: tuple[Finding, ...], format: str, choice: FixChoice) -> I
             offered = has_edit(fix.id, format) and choice.allows(finding.rule, fix)
             if offered and fix.gain.may_pay:  # else not worth a compilation
                 key = (finding.rule, fix.id)
+                if fix.id in choice.sizes:
+                    fix = template_of(finding.rule, fix.id).with_sizes(fix, choice.sizes[fix.id])
                 places.setdefault(key, []).append(FixPlace(finding.ops, fix))
                 severity[key] = finding.severity
     for (name, _), rows in places.items():
         fix = rows[0].fix
-        yield Candidate(name, fix, tuple(rows), severity[name, fix.id], choice.forces(name, fix))
+        forced = choice.forces(name, fix)
+        yield Candidate(
+            name, fix, tuple(rows), severity[name, fix.id], forced, may_change=choice.lossy
+        )
+
+
+def template_of(rule: str, fix: str) -> FixTemplate:
+    return next(template for template in catalogue()[rule].fixes if template.id == fix)
 
 
 def _cut(look: Look, choice: FixChoice) -> Iterator[Candidate]:

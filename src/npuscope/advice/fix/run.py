@@ -20,6 +20,7 @@ from npuscope.edits import Document, EditRequest, NotFitting, apply_edit, open_d
 from npuscope.errors import ModelError, NpuscopeError
 from npuscope.families.registry import family_for
 from npuscope.files.load import model_bytes
+from npuscope.graph.model import Graph
 from npuscope.ops.unknown import check_executable
 from npuscope.profiling.model import Profile
 from npuscope.profiling.validate import Validation
@@ -146,7 +147,9 @@ class _Bench:
             tried.add(candidate.key)
             tell = self._tell(candidate, len(waiting))
             with without_collector():
-                step, look = attempt(self.bench, self.look, candidate, self.data, tell)
+                step, look = attempt(
+                    self.bench, self.look, candidate, self.data, tell, self.first.network.graph
+                )
             # Together: an interruption finds either both or neither.
             self.steps, self.look = [*self.steps, step], look
             if step.outcome.kept:
@@ -247,12 +250,14 @@ def attempt(
     candidate: Candidate,
     data: InputData,
     tell: Tell = lambda part, places: None,
+    original: Graph | None = None,
 ) -> tuple[FixStep, Look]:
-    """The step and what the document is afterwards: the edited one only if it was kept."""
+    """The step and what the document is afterwards: the edited one only if it was kept. Outputs
+    are compared with those before it and, for answers, with those of the original."""
     first: FixStep | None = None
     for number, part in enumerate(_parts(candidate), 1):
         tell(number, len(part.places))
-        step, after = _try(bench, look, part, data)
+        step, after = _try(bench, look, part, data, original)
         # Findings change with the network: what a kept edit made possible is offered now.
         if step.outcome.kept:
             return step, after
@@ -279,7 +284,11 @@ def _parts(candidate: Candidate) -> Iterator[Candidate]:
 
 
 def _try(
-    bench: Workbench, look: Look, candidate: Candidate, data: InputData
+    bench: Workbench,
+    look: Look,
+    candidate: Candidate,
+    data: InputData,
+    original: Graph | None,
 ) -> tuple[FixStep, Look]:
     # An edit that turns out not to help leaves the kept document untouched; its bytes are known.
     document = open_document(bench.path, look.data)
@@ -295,7 +304,10 @@ def _try(
         reason = f"the edited file cannot be written or read: {error}"
         return replace(refused, outcome=Judgement(False, reason)), look
     effects = effects_on(data, look.network.graph, after.network.graph, bench.results)
-    outcome = judge(candidate, look, after, effects, bench.risks)
+    whole = None
+    if original is not None and original is not look.network.graph and not candidate.may_change:
+        whole = effects_on(data, original, after.network.graph, bench.results)
+    outcome = judge(candidate, look, after, effects, bench.risks, whole)
     border = border_notes(look.network.graph, after.network.graph)
     step = replace(refused, outcome=outcome, after=after.profile, effects=effects, border=border)
     return step, after

@@ -229,7 +229,8 @@ def _columns(times: Profile | RunTimes, facts: ProgramFacts | Profile) -> dict[s
         "fits_with_flash": fit.with_flash,
         "macs": facts.model.macs,
         "params": facts.model.params,
-        "epochs": len(facts.epochs),
+        "epochs": sum(number for kind, number in facts.counts.items() if kind != "blobs")
+        or len(facts.epochs),
         **stored_counts(facts),
         "notes": list(times.notes),
         **({"unknown_ops": list(facts.unknown_ops)} if facts.unknown_ops else {}),

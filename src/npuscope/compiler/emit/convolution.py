@@ -20,12 +20,12 @@ _ALL_BYTES = 3  # kseten of a deep conv: take all three bytes of a kernel word
 
 def emit_conv(builder: EpochBuilder, stage: ConvStage) -> StreamSource:
     """Units in series, each with its own features; sums leave the last one."""
-    value = stage.inputs[0]
+    value = builder.buffers.laid_out(stage.inputs[0])
     if value.name in builder.sources:
         features = [builder.sources[value.name]]
     else:
         features = [
-            builder.read(value, _feature_walk(stage, index), **_feature_bits(stage, value))
+            builder.read(value, _feature_walk(stage, value, index), **_feature_bits(stage, value))
             for index in range(stage.tiling.pipe)
         ]
     # One engine feeds all units of the pipe; each picks its share.
@@ -65,9 +65,9 @@ def in_halves(weights: np.ndarray) -> np.ndarray:
     return (rows[:, ::2] & 0xF | rows[:, 1::2] << HALF).reshape(-1)
 
 
-def _feature_walk(stage: ConvStage, index: int) -> Walk:
+def _feature_walk(stage: ConvStage, value: Value, index: int) -> Walk:
     """Frames for unit `index` of the pipe: every pass of a tile, again for every tile."""
-    tiling, value = stage.tiling, stage.inputs[0]
+    tiling = stage.tiling
     if tiling.grouped:  # one group a frame, again for every tile of its kernels
         walk = channel_frames(value, tiling.depth)
         repeats = tiling.tiles // walk.frame_tot_cnt
@@ -95,11 +95,12 @@ def _words(walk: Walk, stage: ConvStage) -> Walk:
     """Modes that carry several channels per word: three when deep, two in DSS2."""
     pack = {ConvMode.DEEP1X1: DEEP_BYTES, ConvMode.DSS2: 2}.get(stage.tiling.mode, 1)
     rows, columns = stage.seen
+    _, width = stage.size
     return replace(
         walk,
         fheight=rows,
         fwidth=columns,
-        line_offset=walk.fwidth * walk.batch_offset if columns < walk.fwidth else 0,
+        line_offset=width * walk.batch_offset if columns < width else 0,
         batch_depth=-(-walk.batch_depth // pack),
     )
 
@@ -141,8 +142,8 @@ def _unit(builder: EpochBuilder, stage: ConvStage, index: int) -> Convacc:
         right_padding=right,
         top_crop=crop_top,
         left_crop=crop_left,
-        bot_crop=_last(value.shape[0], crop_bottom),
-        right_crop=_last(value.shape[1], crop_right),
+        bot_crop=_last(stage.size[0], crop_bottom),
+        right_crop=_last(stage.size[1], crop_right),
         inbytes_f=1 if stage.simd == Simd.S8X8 else 2,
         outbytes_o=stage.output.nbits // 8 if last else 3,
         shift_o=stage.shift_o if last else 0,

@@ -120,7 +120,7 @@ def _second_operand(
         if value.channels == 1:
             count = height * width * channels
             walk = Walk(1, 1, 1, element, 0, 0, count, 0, count, start)
-        elif _held(builder, value):
+        elif _held(builder, stage):
             walk = channel_frames(value, frame)
         else:
             pixels, step = height * width, frame * element
@@ -141,9 +141,10 @@ def _second_operand(
     return builder.engine_in(buffer, walk, nbits_in=16, nbits_out=16, cache_allocate=1), 2
 
 
-def _held(builder: EpochBuilder, value: Value) -> bool:
-    """One value per channel, few enough for the unit's own broadcast."""
-    few = 1 < value.channels <= builder.machine.arith.max_vector
+def _held(builder: EpochBuilder, stage: ArithStage) -> bool:
+    """A factor per channel, few enough for the unit's own broadcast. What a sum repeats is read
+    again by the engine."""
+    few = stage.multiply and 1 < stage.inputs[1].channels <= builder.machine.arith.max_vector
     return few and not builder.machine.generation.vector_in_frames
 
 
@@ -161,7 +162,7 @@ def _coefficients(builder: EpochBuilder, stage: ArithStage, dual: bool) -> dict[
         }
     if dual:
         vector = len(stage.inputs) > 1 and stage.inputs[1].shape != stage.output.shape
-        broadcasts = vector and _held(builder, stage.inputs[1])
+        broadcasts = vector and _held(builder, stage)
         return {
             "scalar": 1,
             "bcast": int(Bcast.CHAN if broadcasts else Bcast.SCALAR),

@@ -66,7 +66,7 @@ class Lowering(Struct):
             value = self.signed(value, origin)
             self.define(tensor_name, value)
         if gathered:
-            value = self.gathered(value, origin)
+            value = self.gathered(value, origin, own=True)
         # The tensor's name is for its bytes one behind the other, which a window does not have.
         if value.pitch or tensor_name in (value.tensor, value.name):
             return value
@@ -74,7 +74,7 @@ class Lowering(Struct):
             raise InternalError(
                 "another buffer already has its name", where=f"tensor '{tensor_name}'"
             )
-        view = value.named(tensor_name, tensor=tensor_name, quant=tensor.quant)
+        view = value.named(tensor_name, tensor=tensor_name, quant=tensor.quant, skip=value.skip)
         self.result.views[view.name] = value
         return view
 
@@ -101,13 +101,14 @@ class Lowering(Struct):
         tensor = self.graph.tensors.get(value.tensor)
         if tensor is None or tensor.shape == (1, *value.shape):
             return value
-        view = value.named(f"{value.name}.image", tensor="")
+        view = value.named(f"{value.name}.image", tensor="", skip=value.skip)
         self.result.views[view.name] = value
         return view
 
-    def gathered(self, value: Value, origin: tuple[str, ...]) -> Value:
-        """The value with its pixels one behind the other, for who cannot read a window."""
-        if not value.pitch:
+    def gathered(self, value: Value, origin: tuple[str, ...], own: bool = False) -> Value:
+        """The value with its pixels one behind the other, for who cannot read a window; `own`: in a
+        buffer of its own."""
+        if not value.pitch and not (own and value.skip):
             return value
         name = f"{value.name}.gathered"
         if name not in self.shifted:
@@ -116,7 +117,7 @@ class Lowering(Struct):
             output = value.named(name, tensor=tensor, batch=0, pitch=0, first=0)
             stage = CopyStage(f"{name}.copy", "Identity", (value,), output, origin)
             self.shifted[name] = self.emit(stage)
-        return self.gathered(self.shifted[name], origin)  # a Concat may hold it by now
+        return self.gathered(self.shifted[name], origin, own)  # a Concat may hold it by now
 
     def define(self, tensor_name: str, value: Value) -> None:
         self.values[tensor_name] = value
@@ -187,8 +188,8 @@ def carrier(value: Value, tensor: Tensor) -> Value:
     """The value under the tensor's name, which belongs to the tensor's own bytes: unsigned ones of
     a signed tensor take another."""
     if value.signed is (tensor.dtype is not DType.UINT8):
-        return value.named(tensor.name, tensor=tensor.name)
-    return value.named(f"{tensor.name}.unsigned", tensor="")
+        return value.named(tensor.name, tensor=tensor.name, skip=value.skip)
+    return value.named(f"{tensor.name}.unsigned", tensor="", skip=value.skip)
 
 
 def plane_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -35,6 +35,7 @@ from npuscope.geometry.tiling import (
     dense_limit,
     depthwise_tiling,
     grouped_tiling,
+    runs_turned,
 )
 from npuscope.graph.limits import check_pieces
 from npuscope.graph.model import Op
@@ -87,10 +88,17 @@ def _emit_layer(context: Lowering, op: Op, attrs: ConvAttrs, kernel: ConvKernel)
     layer = ConvLayer(op, features, simd, fsub, kernel, attrs, output, scaling, max_kernels, frame)
     if op.kind == "Conv2D" and moves_pixels(context.graph, op, context.machine):
         layer = replace(layer, moved=True)
+    narrow = layer.out_size[1] == 1 and runs_turned(kernel.shape[1:3], layer.size)
+    if narrow and not (layer.grouped or layer.moved):
+        layer = _turned(layer)
+        kernel = layer.kernel
     batch = 0
     if not layer.moved and (layer.depthwise or not layer.grouped):
         batch = copied_channels(context, layer, _tiling(context, layer, kernel.shape))
-    if batch:
+    # Pieces of a kernel that take other counts of channels could not read such blocks.
+    if batch and all(
+        _piece_tiling(context, layer, piece).depth == batch for piece in _pieces(context, layer)
+    ):
         features = channel_copy(context, features, batch, op.origin)
         layer = replace(layer, features=features)
     for part in _output_parts(context, layer):
@@ -98,13 +106,27 @@ def _emit_layer(context: Lowering, op: Op, attrs: ConvAttrs, kernel: ConvKernel)
     context.define(op.outputs[0], output)
 
 
+def _turned(layer: ConvLayer) -> ConvLayer:
+    """The same layer on maps whose rows and columns change places."""
+    attrs = layer.attrs
+    top, left, bottom, right = attrs.pads
+    turned = replace(
+        attrs,
+        strides=attrs.strides[::-1],
+        pads=(left, top, right, bottom),
+        dilations=attrs.dilations[::-1],
+    )
+    taps = np.ascontiguousarray(layer.kernel.taps.swapaxes(1, 2))
+    kernel = ConvKernel(taps, turned.dilations)
+    return replace(layer, attrs=turned, kernel=kernel, turned=True)
+
+
 def _emit_part(context: Lowering, layer: ConvLayer) -> None:
     """Sums of a layer, brought to its output's scale."""
     pieces = [] if layer.moved else _pieces(context, layer)
     # Of a part of the outputs, or of all: no tap may meet the image.
     if not (layer.moved or pieces):
-        size = layer.features.shape[:2]
-        attrs, kernel = blank(layer.attrs, layer.kernel, size, layer.output.shape)
+        attrs, kernel = blank(layer.attrs, layer.kernel, layer.size, layer.out_size)
         layer = replace(layer, attrs=attrs, kernel=kernel)
         pieces = _pieces(context, layer)
     shift_o = _shift(context, layer)
@@ -205,7 +227,7 @@ def _sums_value(layer: ConvLayer, suffix: str = "") -> Value:
 def _pieces(context: Lowering, layer: ConvLayer) -> list[Piece]:
     """Windows of the kernel that meet the image, if any do, and parts of the input channels where
     these have no good divisors."""
-    pieces = windows(layer.kernel, layer.attrs, layer.features.shape[:2], context.machine)
+    pieces = windows(layer.kernel, layer.attrs, layer.size, context.machine)
     if layer.depthwise:
         return sorted(pieces, key=lambda piece: _in_software(context, layer, piece))
     if layer.grouped or not pieces:
@@ -297,6 +319,7 @@ def _piece(
         simd=layer.simd,
         fsub=layer.fsub,
         shift_o=shift_o,
+        turned=layer.turned,
     )
     return context.emit(stage)
 
@@ -320,7 +343,7 @@ def _choose_tiling(context: Lowering, layer: ConvLayer, weights: tuple[int, ...]
             layer.attrs.strides,
             layer.simd,
             context.machine,
-            layer.features.shape[:2],
+            layer.size,
             layer.frame,
         )
     if layer.grouped:
@@ -330,8 +353,8 @@ def _choose_tiling(context: Lowering, layer: ConvLayer, weights: tuple[int, ...]
         inputs,
         outputs,
         (kh, kw),
-        layer.features.shape[:2],
-        layer.output.shape[:2],
+        layer.size,
+        layer.out_size,
         layer.attrs.strides,
     )
     return choose_tiling(

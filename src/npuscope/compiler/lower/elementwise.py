@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from math import ceil, log2
+from math import ceil, inf, log2
 from typing import cast
 
 import numpy as np
 
 from npuscope.compiler.lower.context import SIGN_OFFSET, ZERO, Lowering, plane_shape, quant_pair
-from npuscope.compiler.lower.functions import lower_swish
+from npuscope.compiler.lower.functions import lower_function, lower_swish
 from npuscope.compiler.lower.scaling import (
     clamp_range,
     emit_activated,
@@ -24,7 +24,7 @@ from npuscope.compiler.numbers import (
 )
 from npuscope.compiler.stages import ArithStage, Value
 from npuscope.geometry.sums import INT16_MAX
-from npuscope.graph.model import Activation, DType, Graph, Op, Tensor
+from npuscope.graph.model import Activation, DType, Graph, Numerics, Op, Tensor
 from npuscope.ops.elementwise import BinaryAttrs
 from npuscope.ops.functions import ClipAttrs
 from npuscope.ops.norms import BatchNormAttrs
@@ -44,6 +44,8 @@ def lower_add(context: Lowering, op: Op) -> None:
         return
     x, y = (_map(context, op, name) for name in op.inputs[:2])
     output = context.new_value(context.graph.output_tensor(op))
+    if x.elements < y.elements:
+        x, y = y, x  # the broadcast operand goes into port Y
     sign = -1 if op.kind == "Sub" else 1
     numbers = residual_add(quant_pair(x), quant_pair(y), quant_pair(output), sign)
     stage = ArithStage(
@@ -76,6 +78,18 @@ def _map(context: Lowering, op: Op, name: str) -> Value:
     if not tensor.is_constant:
         return context.value(name)
     shape = context.graph.output_tensor(op).shape
+    quant = tensor.quant
+    if not is_streamed_constant(tensor) and quant and quant.zero_points == (-SIGN_OFFSET,):
+        # A vector as a map: unsigned bytes need no correction of the product [board: units of 91
+        # such products in two spiking networks of 2.2].
+        name, data = f"{name}.unsigned", np.asarray(tensor.data).astype(np.int16) + SIGN_OFFSET
+        tensor = replace(
+            tensor,
+            name=name,
+            dtype=DType.UINT8,
+            quant=replace(quant, zero_points=(0,)),
+            data=data.astype(np.uint8),
+        )
     return replace(context.constant(name, tensor), shape=plane_shape(shape))
 
 
@@ -185,6 +199,11 @@ def lower_clip(context: Lowering, op: Op) -> None:
     attrs = cast(ClipAttrs, op.attrs)
     source = context.value(op.inputs[0])
     output = context.new_value(context.graph.output_tensor(op))
+    relu = (attrs.low, attrs.high) == (0.0, inf) and context.graph.numerics is Numerics.LITERT
+    rescaled = quant_pair(source) != quant_pair(output)
+    if relu and rescaled and context.machine.generation.relu_in_table:
+        lower_function(context, op)
+        return
     clip = quantized_range((attrs.low, attrs.high), output)
     context.define(op.outputs[0], rescale(context, op.name, source, output, op.origin, clip))
 
@@ -224,12 +243,26 @@ def lower_mul(context: Lowering, op: Op) -> None:
     sigmoid = context.swishes.get(op.outputs[0])
     if sigmoid is not None and lower_swish(context, op, sigmoid):
         return
-    if not _has_coefficients(context.graph, op):
+    as_map = context.machine.generation.map_constants_streamed and _is_map(context.graph, op)
+    if as_map or not _has_coefficients(context.graph, op):
         _product(context, op)
     elif context.machine.generation.products_in_steps and _scalar(context.graph, op) is not None:
         _product_with_scalar(context, op)
     else:
         lower_with_constant(context, op)
+
+
+def _is_map(graph: Graph, op: Op) -> bool:
+    """A constant in bytes has as many entries as the map that it is multiplied with."""
+    constants = [t for t in map(graph.tensor, op.inputs[:2]) if t.is_constant]
+    entries = graph.output_tensor(op).elements
+    return len(constants) == 1 and all(
+        tensor.elements == entries > 1
+        and tensor.dtype is DType.INT8
+        and tensor.quant is not None
+        and not tensor.quant.per_channel
+        for tensor in constants
+    )
 
 
 def _scalar(graph: Graph, op: Op) -> Tensor | None:

@@ -9,7 +9,7 @@ from npuscope.compiler.lower.context import Lowering, tensor_value
 from npuscope.compiler.lower.functions import swishes
 from npuscope.compiler.lower.software import fall_back, lower_software
 from npuscope.compiler.stages import CopyStage, Lowered, Value
-from npuscope.graph.model import Graph, Op
+from npuscope.graph.model import Graph, Numerics, Op
 from npuscope.machine.model import Machine
 from npuscope.machine.npu_ops import support
 from npuscope.ops.row import named
@@ -41,9 +41,29 @@ def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
             fall_back(context, op, trail)
         else:
             _lowering(op.kind)(context, op)
+    products = sum(_is_bare_product(graph, op) for op in graph.ops)
+    if products:
+        graph.notes.append(_BARE_PRODUCTS.format(products, "" if products == 1 else "s"))
     context.result.inputs = [context.value(name) for name in graph.inputs]
     context.result.outputs = [_output(context, name) for name in graph.outputs]
     return context.result
+
+
+# A speech enhancer of eight of them, two GRUs among them: 22.94 ms at 4.0.1 instead of about 8, 44
+# epochs instead of 25, and 1.5 MB of activations for vectors of 1,200 values [board].
+_BARE_PRODUCTS = (
+    "{} MatMul{} with constant weights and no bias of its own: the one network of such layers that "
+    "a board ran took three times as long as predicted here, half of it on the CPU; a Gemm with a "
+    "bias is not concerned"
+)
+
+
+def _is_bare_product(graph: Graph, op: Op) -> bool:
+    """A layer that an ONNX file states as a MatMul of one vector."""
+    if op.kind != "FullyConnected" or graph.numerics is not Numerics.QDQ:
+        return False
+    bias = op.inputs[2] if len(op.inputs) > 2 else ""
+    return not bias and graph.output_tensor(op).elements == graph.output_tensor(op).shape[-1]
 
 
 def _output(context: Lowering, name: str) -> Value:

@@ -28,11 +28,25 @@ class ConvLayer(Struct, frozen=True):
     frame: int  # channels that can stream in from a convolution just before; 0: from memory
     alone: bool = False  # no units in series
     moved: bool = False  # dilated, and its pixels are moved so that it has no gaps
+    turned: bool = (
+        False  # kernel and attributes are those of the maps with rows and columns exchanged
+    )
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of the features as the units see them."""
+        height, width, _ = self.features.shape
+        return (width, height) if self.turned else (height, width)
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        height, width, _ = self.output.shape
+        return (width, height) if self.turned else (height, width)
 
     @property
     def form(self) -> tuple[object, ...]:
         """All of a layer that its tiling depends on, beside the piece of the kernel."""
-        sizes = self.kernel.shape, self.features.shape, self.output.shape
+        sizes = self.kernel.shape, self.size, self.out_size
         attrs = self.attrs.strides, self.attrs.groups
         return sizes, attrs, self.simd, self.max_kernels, self.frame, self.alone
 

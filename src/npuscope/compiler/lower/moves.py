@@ -3,7 +3,7 @@ channels move."""
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, prod
 from typing import cast
 
 from npuscope.compiler.joining import root
@@ -199,6 +199,7 @@ def window(context: Lowering, parent: Value, name: str, first: int, channels: in
         shape=(*parent.shape[:2], channels),
         pitch=parent.stored_batch,
         first=parent.first + first,
+        skip=parent.skip,
         tensor="",
     )
     context.result.views[name] = parent
@@ -237,8 +238,18 @@ def copy_channels(context: Lowering, op: Op, name: str, first: int, channels: in
 
 
 def lower_slice(context: Lowering, op: Op) -> None:
-    """Some channels of every pixel, by DMA; other cuts by the CPU."""
+    """Some channels of every pixel, by DMA, or rows; other cuts by the CPU."""
     attrs = op.attrs_as(SliceAttrs)
+    shape = context.graph.first_input(op).shape
+    if attrs.sizes[:-1] != shape[:-1]:  # rows that are read where they lie
+        source = context.gathered(context.value(op.inputs[0]), op.origin)
+        tensor = context.graph.output_tensor(op)
+        row = next(axis for axis, size in enumerate(attrs.sizes) if size != shape[axis])
+        skip = source.skip + attrs.starts[row] * prod(shape[row + 1 :])
+        rows = replace(carrier(source, tensor), shape=plane_shape(tensor.shape), skip=skip)
+        context.result.views[rows.name] = source
+        context.define(op.outputs[0], moved(context, op, replace(rows, tensor="")))
+        return
     copy_channels(context, op, op.outputs[0], attrs.starts[-1], attrs.sizes[-1])
 
 
@@ -292,7 +303,7 @@ def _planes(context: Lowering, value: Value, name: str, shape: tuple[int, ...]) 
     viewed = context.result.views.get(value.name)
     if viewed is not None and viewed.name == name:
         return viewed
-    planes = value.named(name, shape=plane_shape(shape), batch=1, tensor="")
+    planes = value.named(name, shape=plane_shape(shape), batch=1, tensor="", skip=value.skip)
     context.result.views[planes.name] = value
     return planes
 

@@ -156,7 +156,8 @@ def as_signed(value: Value) -> Value:
     """The same real numbers as signed bytes: the zero point is 128 lower."""
     assert value.quant is not None
     zero = value.quant.zero_point - SIGN_OFFSET
-    return value.named(value.name, signed=True, quant=replace(value.quant, zero_points=(zero,)))
+    quant = replace(value.quant, zero_points=(zero,))
+    return value.named(value.name, signed=True, quant=quant, skip=value.skip)
 
 
 def _affine(

@@ -173,7 +173,7 @@ def emit_software_piece(context: Lowering, part: SoftwarePiece) -> Value:
     """Three kernel calls; the result has the scale of the other pieces' sums."""
     trail = refusals(context.graph, part.op, context.machine)
     name = part.sums.name
-    features = context.gathered(part.features, part.op.origin)
+    features = context.gathered(part.features, part.op.origin, own=True)
     plain = features.named(f"{name}.features", quant=Quant((1.0,), (part.zero,)), tensor="")
     context.result.views[plain.name] = features
     real = real_value(plain, f"{name}.real_features")

@@ -23,6 +23,7 @@ _SCALE = 1 / 16
 _RECTIFIED = Quant((_SCALE,), (-128,))
 _PLAIN = Quant((_SCALE,), (0,))
 _LARGEST = 127
+ASSUMED = "placeholder scales"
 NOTE = "float network, timed as if it were int8: placeholder scales, estimates only"
 
 
@@ -33,6 +34,7 @@ def as_int8(graph: Graph) -> Graph:
         return graph
     result = Graph(graph.name, (), (), graph.inputs, graph.outputs, Numerics.LITERT)
     result.notes = [*graph.notes, NOTE]
+    result.assumed = (ASSUMED, *graph.assumed)
     work = _Work(graph, result)
     for name in graph.inputs:
         work.keep(name, _PLAIN)

@@ -146,12 +146,11 @@ class ClampExtremes(Struct, frozen=True):
     name: str = "clamp-extremes"
 
     def run(self, graph: Graph, machine: Machine) -> bool:
-        return replace_each(graph, lambda op: _clamp(graph, op))
+        kinds = ("Max",) if machine.generation.minimum_in_float else ("Min", "Max")
+        return replace_each(graph, lambda op: _clamp(graph, op) if op.kind in kinds else None)
 
 
 def _clamp(graph: Graph, op: Op) -> list[Op] | None:
-    if op.kind not in ("Min", "Max"):
-        return None
     constants = [graph.tensor(name) for name in op.inputs if graph.tensor(name).is_constant]
     if len(constants) != 1 or constants[0].elements != 1:
         return None

@@ -13,6 +13,7 @@ from npuscope.diagnosis.sights import Array
 from npuscope.graph.model import Quant
 
 _PITCHES = (16, 32, 64, 128)
+_ROW_ENDS = (4, 8, 12, 16, 24, 32, 64)  # bytes that a camera pipe or a stride adds to each row
 
 
 def targets(scene: BoardScene) -> Iterator[tuple[str, frozenset[str]]]:
@@ -119,13 +120,13 @@ def turned(scene: BoardScene) -> Iterator[BoardFault]:
 def pitch(scene: BoardScene) -> Iterator[BoardFault]:
     """Rows of the picture are longer in memory than the network reads them."""
 
-    def padded(bytes_: int) -> Supply:
+    def padded(bytes_: int, added: int = 0) -> Supply:
         def supply(feed: Feed) -> Array | None:
             if feed.values.ndim != 4 or 0 < feed.buffer.batch < feed.values.shape[-1]:
                 return feed.stored()
             stored = feed.stored().view(np.uint8)
             row = stored.size // (feed.values.shape[0] * feed.values.shape[1])
-            step = -(-row // bytes_) * bytes_
+            step = -(-row // bytes_) * bytes_ + added
             if step == row:
                 return feed.stored()
             lines = stored.reshape(-1, row)
@@ -136,6 +137,8 @@ def pitch(scene: BoardScene) -> Iterator[BoardFault]:
         return supply
 
     yield from supplied(scene, {f"rows padded to {n} bytes": padded(n) for n in _PITCHES})
+    longer = {f"{n} bytes more in each row": padded(1, n) for n in _ROW_ENDS}
+    yield from supplied(scene, longer)
 
 
 @cause(
@@ -208,6 +211,9 @@ _RANGES: dict[str, Callable[[Array, Quant], Array]] = {
     "scale 1/128, zero point 0": lambda q, t: _real(q, t) * 128,
     "mean and deviation of ImageNet applied": lambda q, t: _again((_real(q, t) - 0.449) / 0.226, t),
     "inverted": lambda q, t: -1 - q,
+    "a zero point that is 1 too low": lambda q, t: q + 1,
+    "a zero point that is 1 too high": lambda q, t: q - 1,
+    "0 to 127 instead of -128 to 127": lambda q, t: np.floor((q + 128) / 2),
 }
 
 

@@ -165,6 +165,42 @@ def _is_torn(feed: Feed, stored: Array) -> bool:
 
 
 @cause(
+    "input-stale-line",
+    FaultPlace.INPUT,
+    "clean the D-cache over the whole input buffer after the CPU wrote it: a line stays behind "
+    "where the range is short, or where somebody else writes the same line",
+    often=1,
+)
+def stale_line(scene: BoardScene) -> Iterator[BoardFault]:
+    """One line of the CPU's cache inside of the input was not written back."""
+    name = scene.program.inputs[0]
+    base, end = scene.address(name)
+    count = line_count(base, end - base)
+    if count > MOST_SINGLE_LINES:
+        return
+    for line in range(count - 1):  # the last one is a tail
+        first = max(0, (base // LINE_BYTES + line) * LINE_BYTES - base)
+        last = (base // LINE_BYTES + line + 1) * LINE_BYTES - base
+        for words, old in _OLD.items():
+
+            def fetch(
+                feed: Feed, first: int = first, last: int = last, old: Supply = old
+            ) -> Array | None:
+                before = old(feed)
+                if feed.buffer.name != name or before is None:
+                    return None
+                mixed = feed.stored().view(np.uint8).copy()
+                mixed[first:last] = np.ascontiguousarray(before).view(np.uint8)[first:last]
+                return mixed.view(feed.values.dtype)
+
+            text = f"bytes {first} to {last} of '{name}' are {words}"
+            yield BoardFault(text, fetch=fetch, rare=True)
+
+
+MOST_SINGLE_LINES = 256
+
+
+@cause(
     "input-part",
     FaultPlace.INPUT,
     "write the whole input buffer: compare the length of the copy with the buffer's size, and "
@@ -216,3 +252,52 @@ def torn(scene: BoardScene) -> Iterator[BoardFault]:
     grid = sorted({*np.linspace(1, max(1, rows - 1), _COARSE).astype(int).tolist()})
     for number, row in enumerate(grid):
         yield from _torn_faults(row, rare=bool(number % _RARE_ROWS)) if rows > 1 else ()
+
+
+def _bytes_near(scene: BoardScene, place: float, width: float) -> Iterator[BoardFault]:
+    low, high = max(1, int(place - width)), min(_bytes(scene) - 1, int(place + width) + 1)
+    for byte in range(low, high + 1, max(1, (high - low) // _COARSE)):
+        yield from _torn_inside(byte)
+
+
+def _bytes(scene: BoardScene) -> int:
+    """Of the largest picture."""
+    pictures = [n for n in scene.program.inputs if len(scene.buffers[n].shape) == 4]
+    spans = [scene.address(name) for name in pictures]
+    return max((end - start for start, end in spans), default=0)
+
+
+def _torn_inside(byte: int, rare: bool = False) -> Iterator[BoardFault]:
+    for behind in (True, False):
+
+        def supply(feed: Feed, behind: bool = behind) -> Array | None:
+            if feed.values.ndim != 4 or feed.before is None:
+                return None
+            new, old = feed.stored().view(np.uint8), feed.stored(feed.before).view(np.uint8)
+            row = new.size // (feed.values.shape[0] * feed.values.shape[1])
+            if not 0 < byte < new.size or byte % row == 0:
+                return None  # between two rows: a cause of its own
+            is_new = (np.arange(new.size) < byte) == behind
+            return np.where(is_new, new, old).astype(np.uint8).view(feed.values.dtype)
+
+        part = "from byte {} on" if behind else "up to byte {}"
+        text = f"the frame before {part.format(byte)}, inside of a row"
+        yield BoardFault(text, supply=supply, parameter=byte, variant=part, rare=rare)
+
+
+@cause(
+    "input-torn-inside",
+    FaultPlace.INPUT,
+    "use two frame buffers, and hand over a whole one",
+    near=_bytes_near,
+)
+def torn_inside(scene: BoardScene) -> Iterator[BoardFault]:
+    """The camera writes the next frame during the run: it got as far as the middle of a row."""
+    size = _bytes(scene)
+    if size > 1 and scene.has_frames_before:
+        name = scene.program.inputs[0]
+        start, end = scene.address(name)
+        tails = (tail_start(start, end - start, 2**n) for n in range(11))
+        grid = {*np.linspace(1, size - 1, _COARSE).astype(int).tolist(), *tails}
+        for number, byte in enumerate(sorted(grid - {0})):
+            yield from _torn_inside(byte, rare=bool(number % _RARE_ROWS))

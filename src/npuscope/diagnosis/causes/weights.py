@@ -20,8 +20,9 @@ _FLASH_START, _FLASH_END, _EXTERNAL_END = 0x70000000, 0x90000000, 0xA0000000
 _SHIFTS = (16, 32, 64, 128, 256, 512, 0x400, 0x1000, 0x2000, 0x10000, 0x20000)
 _SHIFTS_BEFORE = (16, 32, 0x400, 0x1000)  # those that are left out where they are expected
 _SHIFT_STEP, _MOST_SHIFT = 16, 0x1000  # others, tried where nothing else fits
-_SECTORS = (0x1000, 0x10000, 0x20000)
-_MOST_SECTORS = 48
+SECTORS = (0x1000, 0x10000, 0x20000)
+MOST_SECTORS = 48  # of which ranges are tried too
+_MOST_SINGLE_SECTORS = 4096
 # (dummy cycles of the chip - those of the host) * 2 bytes in octal DTR, that of a public case
 # first, and lengths of a burst.
 _LATE_BYTES = (28, 4, 8, 12, 16, 20, 24)
@@ -189,7 +190,7 @@ def _others(scene: BoardScene) -> Iterator[tuple[str, ImageChange]]:
 def part_lost(scene: BoardScene) -> Iterator[BoardFault]:
     """A part of the weights is erased or overwritten."""
     for pool, image in scene.images.items():
-        fitting = [s for s in _SECTORS if 1 < -(-image.size // s) <= _MOST_SECTORS]
+        fitting = [s for s in SECTORS if 1 < -(-image.size // s) <= MOST_SECTORS]
         usual = max(fitting[:2], default=0)
         for value, what in ((ERASED, "0xFF"), (0, "0x00")):
             for sector in fitting:
@@ -206,6 +207,15 @@ def part_lost(scene: BoardScene) -> Iterator[BoardFault]:
                             text = f"{words} of {pool} are {what}"
                             is_rare = value != ERASED or first < start or sector != usual
                             yield BoardFault(text, image=change, rare=is_rare)
+    # Single sectors of an image of many: an erase that went to a wrong address.
+    for pool, image in scene.images.items():
+        for sector in SECTORS:
+            for start in range(0, image.size, sector):
+                if MOST_SECTORS < -(-image.size // sector) <= _MOST_SINGLE_SECTORS:
+                    end = min(start + sector, image.size)
+                    edit = partial(_replaced, start=start, end=end, value=ERASED)
+                    text = f"bytes {start:#x} to {end:#x} of {pool} are 0xFF"
+                    yield BoardFault(text, image=_in_pools((pool,), edit), rare=True)
 
 
 @cause(

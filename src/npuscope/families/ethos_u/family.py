@@ -36,7 +36,10 @@ class EthosU(Family):
         file("vela", "the command of Vela, where it is not installed beside npuscope"),
         file("vela_config", "Vela's configuration file, for other system configurations"),
     )
-    understands: ClassVar[frozenset[str] | None] = frozenset({"model", "as_int8", "sensitivity"})
+    understands: ClassVar[frozenset[str] | None] = frozenset(
+        {"model", "as_int8", "sensitivity", "full"}
+    )
+    quantizes = True
     instead = (
         "compile, estimate, profile, explain, fix, tune, quantize, validate and compare take them; "
         "the files that compile -o writes go to the tools of the board's maker"

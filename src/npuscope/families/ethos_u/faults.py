@@ -109,7 +109,8 @@ def _multiplies_depth(graph: Graph, op: Op) -> bool:
 
 
 def _multiplies_a_part(graph: Graph, op: Op) -> bool:
-    return _multiplies_depth(graph, op) and _part_maker(graph, op) is not None
+    pads = op.attrs.pads if isinstance(op.attrs, ConvAttrs) else ()
+    return any(pads) and _multiplies_depth(graph, op) and _part_maker(graph, op) is not None
 
 
 def _transposes_a_part(graph: Graph, op: Op) -> bool:

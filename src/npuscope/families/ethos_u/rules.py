@@ -12,11 +12,12 @@ from npuscope.families.ethos_u.timing import KernelLimit, KernelTime
 from npuscope.graph.model import Graph
 from npuscope.ops.moves import MirrorPadAttrs
 from npuscope.profiling.model import Profile
+from npuscope.program.model import EpochKind
 from npuscope.report.figures import size
 from npuscope.rulebook import fixes
 from npuscope.rulebook import registry as rulebook
 from npuscope.rulebook.finding import Confidence, Hit, Severity, Value
-from npuscope.rulebook.fix import FixTemplate, FunctionEffect
+from npuscope.rulebook.fix import FixTemplate, FunctionEffect, at_most
 from npuscope.rulebook.fix import timed as timed_gain
 
 # From these on something is worth a word: shares of the whole time, and of what is possible.
@@ -169,6 +170,39 @@ def badly_filled(profile: Profile) -> Iterator[Hit]:
             share = f"{100 * one.work.macs / room:.0f} %"
             evidence: dict[str, Value] = {"kernel": one.kernel.kind, "cycles": round(one.cycles)}
             yield Hit(run.origin(number, one), share, f"{100 * _POOR_FILL:.0f} %", evidence)
+
+
+@advise(
+    "ADV-ETHOS-TRANSPOSES",
+    "Transposes between the layouts take time",
+    severity=Severity.WARNING,
+    confidence=Confidence.VERIFIED,
+    cause="The network has its channels first, the NPU's layers have them last. Transposes around "
+    "the layers bring one into the other, and the NPU computes them pixel by pixel, in many small "
+    "kernels.",
+    fixes=(CHANNELS_LAST, fixes.KEEP_LAYOUT),
+)
+def transposes_take_time(profile: Profile) -> Iterator[Hit]:
+    """Transposes take a part of the time."""
+    run: EthosRun = profile.payload
+    if run.build.source is None:
+        return
+    kinds: dict[str, set[str]] = {}
+    for name, op in zip(run.build.names, run.build.source.ops, strict=False):
+        kinds.setdefault(name, set()).add(op.kind)
+    copied: dict[str, float] = {}
+    last = ""
+    for part in profile.epochs:
+        # Kernels of a transpose after its first one have no operator of their own.
+        last = part.origin[0] if part.origin else last
+        if part.kind is EpochKind.HW and kinds.get(last) == {"TRANSPOSE"}:
+            copied[last] = copied.get(last, 0.0) + part.ms
+    spent = sum(copied.values())
+    if spent > _SHARE * profile.total_ms:
+        share = f"{100 * spent / profile.total_ms:.0f} % of the time"
+        gains = {fix.id: at_most(spent) for fix in (CHANNELS_LAST, fixes.KEEP_LAYOUT)}
+        evidence: dict[str, Value] = {"ms": round(spent, 6)}
+        yield Hit(tuple(copied), share, f"below {100 * _SHARE:.0f} %", evidence, gains=gains)
 
 
 @advise(

@@ -16,6 +16,7 @@ from npuscope.bounded_file import read_head
 from npuscope.errors import FileError
 from npuscope.families.many_core.layout import CoreOpInfo, Layout, Specialization
 from npuscope.families.many_core.records import SECTIONS, Needs, SectionId
+from npuscope.version import __version__
 
 # --- A decoded stats buffer ---
 
@@ -49,6 +50,8 @@ class Stats(Struct, frozen=True):
         return self.layout.specializations[self.specialization]
 
 
+# What is written from a buffer of this layout says so: nothing but our simulator fills one.
+SIMULATED = f"simulated by npuscope {__version__}"
 MAGIC = b"OSBSTAT1"
 MAJOR, MINOR = 1, 1
 ENDIAN_PROBE = 0x01020304

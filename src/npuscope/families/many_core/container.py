@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 
+from npuscope.bounded_file import read_head
 from npuscope.errors import FileError, InternalError
 from npuscope.families.many_core.buffer_format import ALIGNMENT, HEADER, ROW, collected
 from npuscope.families.many_core.container_prog import (
@@ -47,6 +49,7 @@ from npuscope.families.many_core.program import Binding, CoreProgram
 from npuscope.families.many_core.qpc import (
     CONSTANTS,
     CONSTANTS_DESC,
+    MAGIC,
     NETWORK_DESC,
     Qpc,
     read_qpc,
@@ -205,6 +208,12 @@ def with_program_id(program: CoreProgram) -> CoreProgram:
     """The program with the id that its container has: the last step of compiling."""
     layout = replace(program.layout, program_uuid=_digest(_segments(program)))
     return replace(program, layout=layout)
+
+
+def holds_program(path: Path) -> bool:
+    """Whether a file is a container, or a folder has one under the name that compilers write."""
+    file = path / FILE_NAME if path.is_dir() else path
+    return file.is_file() and read_head(file, 4) == MAGIC.to_bytes(4, "little")
 
 
 def read_layout(data: bytes) -> Layout:

@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from npuscope.errors import ModelError, TargetError, UsageError
 from npuscope.families.many_core.compiler.boxes import Box, common, shape_of
-from npuscope.families.many_core.compiler.kinds import device_dtype, is_splat
+from npuscope.families.many_core.compiler.kinds import device_dtype, is_splat, is_unread
 from npuscope.families.many_core.program import Code, CoreOp, CoreProgram, Held, StepWork
 from npuscope.families.many_core.tile_kernels import compute, part_of
+from npuscope.text import safe_terminal
 
 _GARBAGE = 0xFF  # not a number as half floats, and -1 as integers
 
@@ -29,6 +30,14 @@ def execute(
             "this program has no arithmetic: it was read from a container",
             hint="execute the program that the compiler returns",
         )
+    for place in program.code.buffers:
+        tensor = program.code.graph.tensors.get(place.tensor)
+        if tensor is not None and is_unread(tensor):
+            raise ModelError(
+                "the weights were not read, so nothing can be computed",
+                where=f"constant '{safe_terminal(place.tensor)}'",
+                hint="weights must be there, and take at most 1 GiB",
+            )
     memory = _Memory(program, program.code, inputs)
     for device, op in _order(program, program.code, seed):
         work = program.code.work.get((device, *op.key))

@@ -93,12 +93,18 @@ class ManyCore(Family):
         if path.suffix.lower() in (".tflite", ".onnx"):
             return False
         from npuscope.families.many_core.buffer_format import is_core_run
+        from npuscope.families.many_core.container import holds_program
 
-        return is_core_run(path)
+        return is_core_run(path) or holds_program(path)
 
     def read(self, path: Path, options: Options) -> Profile:
+        """A run, or a program as its model is timed."""
+        from npuscope.families.many_core.buffer_format import is_core_run
+        from npuscope.families.many_core.inference import inference, stored
         from npuscope.families.many_core.report.runs import read_core_run
 
+        if not is_core_run(path):
+            return inference(stored(path, options))
         for name in ("overrides", "objective", "machine_file", "shapes"):
             if options.get(name):
                 row = {**BUILDING, **{row.name: row for row in self.options}}[name]
@@ -114,10 +120,15 @@ class ManyCore(Family):
 
     def write(self, build: CoreBuild, folder: Path, options: Options) -> tuple[str, ...]:
         from npuscope.families.many_core.container import FILE_NAME
+        from npuscope.families.many_core.inference import OPTIONS
+        from npuscope.families.many_core.sources import source_segment
         from npuscope.families.many_core.specializations import write_programs
+        from npuscope.structs import replace
         from npuscope.whole_file import write_files
 
-        write_files(folder, {FILE_NAME: write_programs([build.program])})
+        asked = replace(OPTIONS, cores=build.program.layout.cores)
+        source = source_segment(build.path, None, asked) if build.path is not None else b""
+        write_files(folder, {FILE_NAME: write_programs([build.program], source)})
         return ()
 
     # --- What verbs make of it ---
@@ -143,8 +154,14 @@ class ManyCore(Family):
             from npuscope.families.many_core.searched import explain_search
 
             return explain_search(self.estimate(source, options))
-        if isinstance(source, str | Path) and self.recognises(Path(source)):
+        from npuscope.families.many_core.buffer_format import is_core_run
+
+        if is_core_run(source):
             return explain_run(Path(source))
+        if isinstance(source, str | Path) and self.recognises(Path(source)):
+            from npuscope.families.many_core.report.explain import explain_model
+
+            return explain_model(self.read(Path(source), options))
         return super().explain(source, options)
 
     def lint(self, source: Source, options: Options) -> tuple[Finding, ...]:

@@ -39,7 +39,13 @@ def _is_specializations(sample: Sample) -> bool:
 
 
 FORMATS = (
-    Format("qpc", "program container (QPC)", _is_qpc, f"{_INSPECT}inspect_qpc"),
+    Format(
+        "qpc",
+        "program container (QPC)",
+        _is_qpc,
+        f"{_INSPECT}inspect_qpc",
+        disassemble="npuscope.families.many_core.listing:list_program",
+    ),
     Format("stats_buffer", "stats buffer", _is_stats_buffer, f"{_INSPECT}inspect_stats_buffer"),
     Format("opstats", "opstats", is_schema("opstats"), f"{_INSPECT}inspect_opstats"),
     Format("opstats_summary", "summary of opstats", _is_summary, f"{_INSPECT}inspect_summary"),

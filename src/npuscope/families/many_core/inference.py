@@ -9,12 +9,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from npuscope.bounded_file import MODEL, read_bytes
+from npuscope.bounded_file import CORE_PROGRAM, opened, read_bytes
+from npuscope.errors import FileError, UsageError
 from npuscope.families.many_core.compiler.depth_first import batch_of
 from npuscope.families.many_core.compiler.metrics import perf_metrics
 from npuscope.families.many_core.compiler.options import CoreCompileOptions
 from npuscope.families.many_core.compiler.pipeline import compile_graph
-from npuscope.families.many_core.levers import Scaling, levers, scaling
+from npuscope.families.many_core.container import FILE_NAME
 from npuscope.families.many_core.machine import CoreMachine, known_core_machines, load_core_machine
 from npuscope.families.many_core.opstats.lever import Lever
 from npuscope.families.many_core.opstats.model import CoreBound, CoreVerdict, Opstats
@@ -22,6 +23,8 @@ from npuscope.families.many_core.opstats.tables import opstats_of
 from npuscope.families.many_core.program import CoreProgram
 from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.rules import FAMILY, core_findings
+from npuscope.families.many_core.scaling import Scaling, scaling
+from npuscope.families.many_core.setups.levers import levers
 from npuscope.families.many_core.setups.model import (
     MODEL_ERROR,
     CardSetup,
@@ -29,11 +32,13 @@ from npuscope.families.many_core.setups.model import (
     SetupPrediction,
     predict,
 )
+from npuscope.families.many_core.setups.network import compilable_graph
 from npuscope.families.many_core.setups.search import Objective, search
 from npuscope.families.many_core.setups.work import NetworkWork, network_work
 from npuscope.families.many_core.sim.conditions import RunOptions, RunResult
 from npuscope.families.many_core.sim.run import simulate
-from npuscope.files.load import load_model
+from npuscope.families.many_core.sources import read_source, source_model
+from npuscope.families.many_core.specializations import read_programs
 from npuscope.graph.model import Graph
 from npuscope.profiling.model import (
     Fit,
@@ -47,10 +52,16 @@ from npuscope.profiling.model import (
 from npuscope.profiling.plain import plain_part, plain_profile
 from npuscope.rulebook.finding import Finding, Severity
 from npuscope.structs import replace
+from npuscope.text import safe_terminal
 
 # All of the simulator's different inferences are among so many, most likely.
 _ITERATIONS = 17
+_BLOCK = 1 << 20  # bytes of a file that are read at once
 _MS = 1e3 / UTIMER_HZ
+
+
+# Of programs that are compiled to be timed: all records, so that all tables have their rows.
+OPTIONS = CoreCompileOptions(stats_level=70, ddr_stats=True)
 
 
 class CoreBuild(Struct, frozen=True):
@@ -61,6 +72,7 @@ class CoreBuild(Struct, frozen=True):
     graph: Graph
     file: str
     md5: str
+    path: Path | None = None  # of the model, where it is a file
 
     @property
     def batch(self) -> int:
@@ -110,13 +122,60 @@ def compiled(source: str | Path | Graph, options: Mapping[str, Any]) -> CoreBuil
         overrides=options.get("overrides"),
         machine_file=options.get("machine_file"),
     )
-    graph = source if isinstance(source, Graph) else load_model(source, options.get("shapes"))
-    program = compile_graph(graph, machine, CoreCompileOptions(stats_level=70, ddr_stats=True))
+    shapes = options.get("shapes")
+    graph = source if isinstance(source, Graph) else compilable_graph(Path(source), shapes)
+    program = compile_graph(graph, machine, OPTIONS)
     if isinstance(source, Graph):
         return CoreBuild(program, machine, graph, graph.name, "")
-    path = Path(source)
-    md5 = hashlib.md5(read_bytes(path, MODEL), usedforsecurity=False).hexdigest()
-    return CoreBuild(program, machine, graph, path.name, md5)
+    return CoreBuild(program, machine, graph, Path(source).name, _md5(source), Path(source))
+
+
+def stored(path: Path, options: Mapping[str, Any]) -> CoreBuild:
+    """The program of a container, or of the folder that holds one, compiled again from its model.
+
+    A container says which model and options it was compiled from; only ids that agree are the same
+    program.
+    """
+    file = path / FILE_NAME if path.is_dir() else path
+    data = read_bytes(file, CORE_PROGRAM)
+    known = known_core_machines()
+    hint = f"give the model, with --machine {known[0]}"
+    where = safe_terminal(str(file))
+    try:
+        source, program = read_source(data), read_programs(data)[0]
+        if source is None:
+            raise FileError("does not say from which model it was compiled", where=where)
+        model = source_model(source, file.parent)
+    except FileError as error:
+        raise FileError(error.message, where=error.where or where, hint=hint) from None
+    # Verbs whose machine nobody named say that of the first family.
+    name = options.get("machine")
+    machine = load_core_machine(
+        str(name) if name in known else known[0],
+        overrides=options.get("overrides"),
+        machine_file=options.get("machine_file"),
+    )
+    graph = compilable_graph(model, {one.name: one.shape for one in program.inputs})
+    asked = replace(source.options, network=program.layout.network)
+    again = compile_graph(graph, machine, asked)
+    if again.layout.program_uuid != program.layout.program_uuid:
+        raise UsageError(
+            "the program was compiled for another machine, or by another version",
+            where=where,
+            hint="give --set and --machine as when it was compiled, or compile it again",
+        )
+    timed = replace(asked, stats_level=OPTIONS.stats_level, ddr_stats=OPTIONS.ddr_stats)
+    if timed != asked:
+        again = compile_graph(graph, machine, timed)
+    return CoreBuild(again, machine, graph, file.name, _md5(file), model)
+
+
+def _md5(path: str | Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with opened(path) as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def inference(build: CoreBuild) -> Profile:

@@ -10,6 +10,7 @@ from enum import Enum
 import numpy as np
 from msgspec import Struct, field
 
+from npuscope.families.many_core.opstats.lever import Lever
 from npuscope.structs import Apart
 
 
@@ -138,3 +139,6 @@ class Layout(Struct, frozen=True):
     specializations: tuple[Specialization, ...]
     notes: tuple[str, ...] = field(default=())
     capacity: Capacity | None = None  # None where the container does not say
+    # What changes of the set-up give, as they were timed when it was compiled; likewise. They are
+    # compared with one copy and one inference in flight.
+    levers: tuple[Lever, ...] = ()

@@ -23,6 +23,7 @@ from npuscope.families.many_core.layout import (
     Specialization,
     ThreadGroup,
 )
+from npuscope.families.many_core.opstats.lever import Lever, LeverKind
 from npuscope.families.many_core.records import PMU_COUNTERS, SECTIONS, UTIMER_HZ, Section
 from npuscope.plain_data import I63, Node
 from npuscope.structs import replace
@@ -107,8 +108,43 @@ def layout_of(data: bytes, format_name: str, major: int) -> Layout:
         specializations=_specializations(root.get("specializations"), cores, len(groups)),
         notes=root.get("notes").texts(),
         capacity=_capacity(root.find("machine")),
+        levers=_levers(root.find("levers")),
     )
     return with_edges(layout, _edges(root.get("deps")))
+
+
+# Parts of a second and of a gain in which levers are written.
+_NS_PER_MS, _GAIN_PARTS = 1_000_000, 1_000_000
+_LEVER_NUMBERS = ("batch", "cores", "copies", "in_flight")
+
+
+def _levers(node: Node | None) -> tuple[Lever, ...]:
+    """Containers of older versions have none."""
+    if node is None:
+        return ()
+    kinds = {kind.name: kind for kind in LeverKind}
+    return tuple(
+        Lever(
+            _choice(row.get("kind"), kinds),
+            row.get("gain").integer() / _GAIN_PARTS,
+            row.get("ns").integer() / _NS_PER_MS,
+            bound=row.get("bound").flag(),
+            obstacle=row.get("obstacle").text(),
+            **{name: row.get(name).integer(_U16) for name in _LEVER_NUMBERS},
+        )
+        for row in node.items(_U16)
+    )
+
+
+def _written_lever(lever: Lever) -> dict[str, Any]:
+    return {
+        "kind": lever.kind.name,
+        "gain": round(lever.gain * _GAIN_PARTS),
+        "ns": round(lever.ms * _NS_PER_MS),
+        "bound": lever.bound,
+        "obstacle": lever.obstacle,
+        **{name: getattr(lever, name) for name in _LEVER_NUMBERS},
+    }
 
 
 def _core_hz(node: Node) -> int:
@@ -321,6 +357,7 @@ def layout_json(layout: Layout, *, dependencies: bool = True) -> bytes:
         else [],
         "notes": [valid_text(note) for note in layout.notes],
         "machine": _written_capacity(layout.capacity),
+        "levers": [_written_lever(lever) for lever in layout.levers],
     }
     return orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY)
 

@@ -12,6 +12,7 @@ from npuscope.families.many_core.compiler.depth_first import batch_of
 from npuscope.families.many_core.container_prog import MOST_PACE
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.program import CoreProgram, Pace
+from npuscope.families.many_core.setups.levers import levers
 from npuscope.families.many_core.setups.model import CardSetup, predict, weights_stay
 from npuscope.families.many_core.setups.work import network_work
 from npuscope.families.many_core.sim.conditions import steady_conditions, to_us
@@ -48,6 +49,8 @@ def paced(program: CoreProgram, graph: Graph, machine: CoreMachine) -> CoreProgr
     if stay and loads_us > _HARDLY * expected:
         layout = replace(program.layout, notes=(*program.layout.notes, _STAY))
         program = replace(program, layout=layout)
+    ways = levers(work, cores, machine)
+    program = replace(program, layout=replace(program.layout, levers=ways))
     slowdowns = tuple(_thousandths(us / expected) for us in beside)
     alone = expected / simulated
     if simulated < _HARDLY * machine.host.fixed_us:

@@ -16,6 +16,7 @@ _LEVERS = {  # of fixes
     "core-integers": LeverKind.INTEGERS,
     "core-keep": LeverKind.KEEP,
     "core-more": LeverKind.CORES,
+    "core-queue": LeverKind.QUEUE,
     "fewer-ops": LeverKind.JOIN,
 }
 _SHARED = "per inference, as more of them share a run: a run alone is not shorter"
@@ -60,6 +61,15 @@ class CoreRun(Struct, frozen=True):
             else:
                 gains[fix] = timed(ms, shared)
         return gains
+
+    @property
+    def unfit(self) -> tuple[str, ...]:
+        """Fixes that mean nothing here: a network of integers is not to be quantized again."""
+        types = {
+            kind for row in self.ops() if row.label.engine == "HMX" for kind in row.label.dtypes
+        }
+        floats = not types or any(kind.startswith(("float", "f")) for kind in types)
+        return () if floats else ("core-integers",)
 
     @property
     def fitting_copies(self) -> int:

@@ -75,7 +75,14 @@ def waits_for_ddr(run: CoreRun) -> Iterator[Hit]:
         "ddr_bytes": run.tables.ddr_bytes,
     }
     gains = run.gains("core-batch", "core-integers", "core-keep")
-    yield Hit((), _percent(run.share("DDR")), "below 60 % of the time", evidence, gains=gains)
+    yield Hit(
+        (),
+        _percent(run.share("DDR")),
+        "below 60 % of the time",
+        evidence,
+        gains=gains,
+        unfit=run.unfit,
+    )
 
 
 @advise(
@@ -96,7 +103,7 @@ def hmx_is_full(run: CoreRun) -> Iterator[Hit]:
             "ms": round(path * run.ms, 6),
             "critical_path": round(path, 4),
         }
-        yield Hit((), share, None, evidence, run.settings(), gains)
+        yield Hit((), share, None, evidence, run.settings(), gains, unfit=run.unfit)
 
 
 @advise(
@@ -122,7 +129,8 @@ def vectors_hold_up(run: CoreRun) -> Iterator[Hit]:
         settings["core-cheaper"] = {"kind": dearest, "share": share}
     gains = run.gains("core-integers", "core-more")
     evidence: dict[str, Value] = {"ms": round(run.path("HVX") * run.ms, 6), "dearest": dearest}
-    yield Hit((), _percent(run.share("HVX")), None, evidence, settings, gains)
+    share = _percent(run.share("HVX"))
+    yield Hit((), share, None, evidence, settings, gains, unfit=run.unfit)
 
 
 @advise(
@@ -157,7 +165,8 @@ def waits_for_the_host(run: CoreRun) -> Iterator[Hit]:
     if share >= _HOST:
         waited = share * run.ms
         limit, cost = f"below {_percent(_HOST)}", {"ms": round(waited, 6)}
-        yield Hit((), _percent(share), limit, cost, gains={"core-queue": at_most(waited)})
+        gains = run.gains("core-queue") or {"core-queue": at_most(waited)}
+        yield Hit((), _percent(share), limit, cost, gains=gains)
 
 
 @advise(

@@ -146,7 +146,7 @@ def _ns(ticks: float) -> int:
 
 
 def summary_files(result: RunResult) -> dict[str, bytes]:
-    """What `opstats --summary` says of each sampled inference and copy."""
+    """What `opstats --summary` says of each sampled inference and copy, and what the host saw."""
     from npuscope.families.many_core.opstats.tables import opstats_of
     from npuscope.families.many_core.report.opstats import summary_text
 
@@ -156,7 +156,10 @@ def summary_files(result: RunResult) -> dict[str, bytes]:
         name = stats.name.removesuffix("-aiccyclecounts")
         if len(parts) == 1:  # of several devices the network's name tells which
             name = name.removesuffix(f"-{parts[0].name}")
-        files[f"{safe_name(name)}.txt"] = summary_text(opstats_of(stats)).encode()
+        host = _latencies(result.iterations[stats.inference], stats.layout)
+        seen = "".join(f"{name}: {value:.3f}\n" for name, value in host.items())
+        text = f"{summary_text(opstats_of(stats))}\nhost-level stats:\n{seen}"
+        files[f"{safe_name(name)}.txt"] = text.encode()
     return files
 
 

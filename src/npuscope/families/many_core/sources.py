@@ -28,8 +28,11 @@ class ProgramSource(Struct, frozen=True):
     options: CoreCompileOptions
 
 
-def source_segment(model: Path, folder: Path, options: CoreCompileOptions) -> bytes:
-    path = os.path.relpath(model.resolve(), folder.resolve())
+def source_segment(model: Path, folder: Path | None, options: CoreCompileOptions) -> bytes:
+    """`folder` is where the container will be; the path is whole where that is not known."""
+    path = str(model.resolve())
+    if folder is not None:
+        path = os.path.relpath(path, folder.resolve())
     return msgspec.json.encode(ProgramSource(path, _digest(model), options))
 
 

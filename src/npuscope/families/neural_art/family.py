@@ -31,6 +31,7 @@ class NeuralArt(Family):
     name = "neural-art"
     understands: ClassVar[frozenset[str] | None] = None
     house_machines = True
+    quantizes = True
     needs_program = True
     live = "npuscope.live.answers"
 
@@ -97,7 +98,15 @@ class NeuralArt(Family):
         return Compilation(build.program, files, notes, build.graph)
 
     def estimate(self, source: Source, options: Options) -> Profile:
-        return kept(source, options) or self.time(self.compile(source, options))
+        from npuscope.building import other_generations
+
+        run = kept(source, options)
+        if run is not None:
+            return run
+        network = self.compile(source, options)
+        run = self.time(network)
+        others = other_generations(network, run, self.understood(options, BUILDING))  # type: ignore[arg-type]
+        return replace(run, notes=(*others, *run.notes))
 
     def execute(self, build: Build, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         from npuscope.families.neural_art.validation import executed
@@ -108,6 +117,7 @@ class NeuralArt(Family):
 
     def profile(self, source: Source, options: Options) -> Profile:
         """Simulated, `batch` times; a run that a file keeps is read."""
+        from npuscope.building import completed
         from npuscope.profiling.measure import simulated_part
         from npuscope.profiling.run import profile
 
@@ -118,7 +128,7 @@ class NeuralArt(Family):
         batch = options.get("batch", 1)
         run = profile(network.program, network.machine, network.graph, batch=batch)
         device = simulated_part(network.program, network.machine, batch)
-        return replace(run, device=device, stops=network.stops)
+        return completed(network, replace(run, device=device))
 
     def side(self, source: Source, options: Options) -> Side:
         from npuscope.advice.compare.sides import neural_art_side
@@ -133,7 +143,7 @@ class NeuralArt(Family):
     def together(self, sources: Sequence[Source], options: Options) -> Plan:
         from npuscope.application.plan import plan_together
 
-        return plan_together(sources, options)  # type: ignore[arg-type]
+        return plan_together(sources, options)
 
     def sensitivity(self, source: Source, options: Options) -> tuple[Sensitivity, ...]:
         from npuscope.advice.what_if import sensitivity
@@ -164,7 +174,7 @@ class NeuralArt(Family):
         from npuscope.advice.explain import explain
         from npuscope.advice.fix.trials import trials_of
         from npuscope.building import Options as Building
-        from npuscope.building import build
+        from npuscope.building import build, completed, other_generations
         from npuscope.profiling.measure import simulated_part
         from npuscope.profiling.run import profile
 
@@ -177,9 +187,11 @@ class NeuralArt(Family):
         if options.get("batch"):
             parts, batch = (network.program, network.machine), options["batch"]
             run = profile(*parts, network.graph, batch=batch)
-            run = replace(run, device=simulated_part(*parts, batch), stops=network.stops)
+            run = completed(network, replace(run, device=simulated_part(*parts, batch)))
         else:
             run = self.time(network)
+        others = other_generations(network, run, plain, every=bool(options.get("trials")))
+        run = replace(run, notes=(*others, *run.notes))
         trials = trials_of(source, plain, network, run) if options.get("trials") else None
         return explain(network, run, file_findings(source, network.machine), trials=trials)
 

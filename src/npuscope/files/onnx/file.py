@@ -173,9 +173,10 @@ def _updated(proto: Any) -> Any:
         return proto
     from onnx import version_converter
 
+    refused: tuple[type[Exception], ...] = (version_converter.ConvertError, *_onnx_refusals())
     try:
         return version_converter.convert_version(proto, _UPDATED_OPSET)
-    except (version_converter.ConvertError, *_onnx_refusals()):
+    except refused:
         return proto  # refused for its opset
 
 

@@ -27,6 +27,7 @@ from npuscope.ops.unknown import UNKNOWN, UnknownAttrs
 from npuscope.ops.verify import verify
 from npuscope.shown import counted
 from npuscope.structs import replace
+from npuscope.text import safe_terminal
 
 Convert = Callable[["TfliteReader", SourceOp], None]
 
@@ -54,13 +55,16 @@ def read_tflite(data: bytes, name: str, pins: Pins) -> Graph:
     """The graph in a .tflite file.
 
     Some files state placeholders for the shapes of what they compute: where the stated ones do
-    not fit together, all are inferred from the inputs.
+    not fit together, or the file says that they are open, all are inferred from the inputs.
     """
     source = with_state(parse(data))
     stated = pins.used
     first: ModelError | None = None
-    for inferred, lenient in _ATTEMPTS:
-        # Shapes that the file leaves open, other than the batch.
+    # Sizes that the file leaves open, other than the batch.
+    given = set(source.inputs)
+    rows = enumerate(source.tensors)
+    is_open = any(-1 in t.signature[1:] for n, t in rows if n not in given)
+    for inferred, lenient in _OPEN_ATTEMPTS if is_open else _ATTEMPTS:
         if lenient and not any(-1 in tensor.signature[1:] for tensor in source.tensors):
             break
         pins.used = stated or inferred
@@ -77,6 +81,8 @@ def read_tflite(data: bytes, name: str, pins: Pins) -> Graph:
 
 # Stated shapes; inferred ones; inferred ones, with work of unknown cost where they do not fit.
 _ATTEMPTS = ((False, False), (True, False), (True, True))
+# A size of 1 may stand for any: shapes of ones fit together, and most of the work is missing.
+_OPEN_ATTEMPTS = ((True, False), (False, False), (True, True))
 
 
 class TfliteReader:
@@ -100,7 +106,8 @@ class TfliteReader:
     def run(self) -> Graph:
         graph = self.builder.graph
         inputs = (self.source.tensors[index] for index in self.source.inputs)
-        self.pins.check_names({tensor.name: _dims(tensor) for tensor in inputs})
+        made = {self.source.tensors[index].name for op in self.source.ops for index in op.outputs}
+        self.pins.check_names({tensor.name: _dims(tensor) for tensor in inputs}, made)
         graph.inputs = tuple(self._input(index) for index in self.source.inputs)
         ops = live_ops(self.source, shapes_are_stated=not self.pins.used)
         refuse_other_npus((op.kind.removeprefix(_CUSTOM), op.origin) for op in ops)
@@ -170,17 +177,37 @@ class TfliteReader:
         inputs = tuple(tensor.name for tensor in map(self._known, op.inputs) if tensor is not None)
         # What cannot be named (handles, sparse constants) is stood for by the network's input.
         inputs = inputs or self.builder.graph.inputs[:1]
-        outputs = [self.source.tensors[index] for index in op.outputs if index in needed]
-        for part, source in enumerate(outputs):
+        wanted = [index for index in op.outputs if index in needed]
+        for part, index in enumerate(wanted):
+            source = self.source.tensors[index]
             if min(source.shape, default=1) < 1:
                 raise ModelError(
                     f"the file does not state the shape of output {part}: {source.shape}",
                     where=op.origin,
                     hint="convert the model with static shapes",
                 )
-            result = self.tensors.add(source, source.shape, STAND_INS.get(source.type))
-            attrs = UnknownAttrs(op.kind.removeprefix(_CUSTOM), source.shape, part, form)
+            shape = self._stated_size(op, index)
+            result = self.tensors.add(source, shape, STAND_INS.get(source.type))
+            attrs = UnknownAttrs(op.kind.removeprefix(_CUSTOM), shape, part, form)
             self.builder.emit(UNKNOWN, inputs, attrs, result, (op.origin,))
+
+    def _stated_size(self, op: SourceOp, index: int) -> Shape:
+        """What nothing here computes may have any size: a 1 in place of an open one says nothing,
+        and all work that follows would be too little by as much."""
+        source = self.source.tensors[index]
+        if source.name in self.pins.shapes:
+            return self.pins.shapes[source.name]
+        is_read = any(index in other.inputs for other in self.source.ops)
+        if -1 not in source.signature[1:] or not is_read:
+            return source.shape
+        label = safe_terminal(source.name)
+        sizes = ",".join("?" if size < 0 else str(size) for size in source.signature)
+        raise ModelError(
+            f"the file leaves the shape of '{label}' open ({sizes}), and npuscope does not compute "
+            "the operator that makes it",
+            where=op.origin,
+            hint=f"give it: --shape {label}=SIZES, as a run of the model shows it",
+        )
 
     def _known(self, index: int) -> Tensor | None:
         """A tensor that can be named here; handles, strings and sparse constants cannot."""

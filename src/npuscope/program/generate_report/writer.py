@@ -213,7 +213,7 @@ def epoch_lines(program: Program, together: bool = False) -> list[str]:
 
 def _old_epochs(program: Program, together: bool = False) -> list[str]:
     """Those without work count too, and pass for epochs of the NPU."""
-    total, software = len(program.epochs), program.count(EpochKind.SW)
+    total, software = sum(program.tally.values()), program.count(EpochKind.SW)
     lines = [
         f"Total number of epochs: {total} of which {software} implemented in software",
         "---",
@@ -238,7 +238,7 @@ def _boxed_epochs(program: Program) -> list[str]:
     counts = {kind: program.count(kind) for kind in EpochKind}
     blobs = len({epoch.blob for epoch in program.epochs if epoch.blob is not None})
     labels = (
-        ("Total number of epochs", len(program.executed), ""),
+        ("Total number of epochs", sum(program.tally.values()), ""),
         (">> pure software (SW) epochs", counts[EpochKind.SW], ""),
         (">> hybrid epochs (using both software and hardware)", counts[EpochKind.HYBRID], ""),
         (

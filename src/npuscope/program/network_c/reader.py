@@ -14,7 +14,7 @@ from msgspec import field
 from npuscope.bounded_file import SOURCE, read_text
 from npuscope.errors import FileError, TargetError
 from npuscope.program.addresses import AddressMap
-from npuscope.program.model import Buffer, Call, Epoch, EpochKind, Pool, Program
+from npuscope.program.model import LISTS_ALL_EPOCHS, Buffer, Call, Epoch, EpochKind, Pool, Program
 from npuscope.program.network_c.c_values import Struct, Sum, Value
 from npuscope.program.network_c.layout import EPOCH_ARRAY, FLAG_VALUES, Flag
 from npuscope.program.network_c.library_reader import LibraryReader
@@ -52,6 +52,7 @@ from npuscope.structs import replace
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"\n]+)"', re.M)
 _TABLES = ("Input", "Output", "Internal")
 _INTERFACE = ("Input", "Output")
+_IMAGE_AXES = 4
 
 
 class ListedEpoch(msgspec.Struct, frozen=True):
@@ -242,7 +243,7 @@ class _Reader(msgspec.Struct, dict=True):
             any(item.blob for item in items),
             pools.pools,
             (*living, *self.views),
-            tuple(epoch for epoch in epochs if epoch is not None),
+            (*epochs, *self._after_the_last(epochs, living, outputs)),
             tuple(b.name for b in tables["Input"] if not b.is_param),
             tuple(outputs),
             constants=_constants(living, data),
@@ -252,6 +253,22 @@ class _Reader(msgspec.Struct, dict=True):
             contradictions=tuple(self.contradictions),
         )
         return NetworkC(self.header, program, items, stated=stated, report_fits=fits)
+
+    def _after_the_last(
+        self, epochs: Sequence[Epoch], buffers: Sequence[Buffer], outputs: Sequence[str]
+    ) -> tuple[Epoch, ...]:
+        """The number without work that reports of 2.x count after a call of the library that makes
+        an image: the change of its layout, of which no code is left."""
+        last = epochs[-1] if epochs else None
+        if last is None or last.call is None:
+            return ()
+        if not self.header.generation.startswith(LISTS_ALL_EPOCHS):
+            return ()
+        images = {buffer.name for buffer in buffers if len(buffer.shape) == _IMAGE_AXES}
+        if not images.intersection(outputs, last.call.outputs):
+            return ()
+        number = last.last_number + 1
+        return (Epoch(number, number, EpochKind.EMPTY, ("Transpose",)),)
 
     def _function(self, prefix: str) -> Function | None:
         names = (name for name in self.source.functions if name.startswith(prefix))
@@ -284,7 +301,9 @@ class _Reader(msgspec.Struct, dict=True):
     def _epoch(self, item: ListedEpoch, places: AddressMap, pools: Pools, images: Images) -> Epoch:
         start = self.source.functions.get(item.start)
         end = self.source.functions.get(item.end)
-        if item.flags & Flag.pure_sw:
+        # Reports of 2.x list library calls that move data with the NPU as software.
+        as_software = self.header.generation.startswith(LISTS_ALL_EPOCHS)
+        if item.flags & Flag.pure_sw or (as_software and item.flags & Flag.hybrid):
             kind = EpochKind.SW
         else:
             kind = EpochKind.HYBRID if item.flags & Flag.hybrid else EpochKind.HW

@@ -90,7 +90,8 @@ def _expanded(
 ) -> tuple[Epoch, ...]:
     epochs: list[Epoch] = []
     blob = 0
-    for item, epoch in zip(items, program.epochs, strict=True):
+    listed, unlisted = program.epochs[: len(items)], program.epochs[len(items) :]
+    for item, epoch in zip(items, listed, strict=True):
         if item.blob not in readable:
             epochs.append(epoch)
             continue
@@ -105,4 +106,4 @@ def _expanded(
             units = tuple(unit.unit for g in groups for unit in g.units if unit.unit != "STRENG")
             operators = units or ("Identity",)
             epochs.append(Epoch(number, number, kind, operators, blob=blob, groups=groups))
-    return tuple(epochs)
+    return (*epochs, *unlisted)

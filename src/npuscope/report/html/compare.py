@@ -115,7 +115,7 @@ def side_data(letter: str, side: Side) -> dict[str, Any]:
     memory = profile.memory
     rows = [
         ("Inference", f"{ms(profile.total_ms)} ms"),
-        ("Epochs", count(len(profile.epochs))),
+        ("Epochs", count(profile.epoch_count)),
         *((_KINDS.get(kind, kind), count(n)) for kind, n in profile.counts.items() if n),
     ]
     if memory.pools:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from npuscope.advice.explanation import Built
+from npuscope.advice.changes import Change
+from npuscope.advice.explanation import Built, Explanation
 from npuscope.profiling.model import (
     UNKNOWN_FIT,
     UNKNOWN_MEMORY,
@@ -39,12 +40,14 @@ from npuscope.report.figures import (
     source_of,
     verdict,
 )
+from npuscope.report.findings import fix_words, known_changes
 from npuscope.report.html.evidence import evidence_text
 from npuscope.report.html.memory_map import memory_map, roofs
 from npuscope.report.html.page import page
-from npuscope.rulebook.finding import Finding, Fix
+from npuscope.rulebook.finding import Finding, Fix, causes_of
 from npuscope.rulebook.training import training
 from npuscope.shown import counted, significant
+from npuscope.structs import replace
 from npuscope.version import __version__
 
 # --- Which epoch reads what another one wrote ---
@@ -125,16 +128,19 @@ _MOST_FINDINGS = 1000  # in the page; --json has all
 _PLACED = "from the placement of this program"
 
 
-def profile_page(
-    profile: Profile, findings: Sequence[Finding] = (), built: Built | None = None, said: str = ""
-) -> str:
-    """The HTML file of a profile; with the build it also shows memory, roofs and dependencies."""
-    return page(profile_data(profile, findings, built, said))
+def profile_page(profile: Profile, explanation: Explanation | None = None) -> str:
+    """The HTML file of a profile; with what explains it also findings, memory, roofs and
+    dependencies."""
+    return page(profile_data(profile, explanation))
 
 
-def profile_data(
-    profile: Profile, findings: Sequence[Finding] = (), built: Built | None = None, said: str = ""
-) -> dict[str, Any]:
+def explained_data(explanation: Explanation, built: Built | None) -> dict[str, Any]:
+    return profile_data(explanation.profile, replace(explanation, build=built))
+
+
+def profile_data(profile: Profile, explanation: Explanation | None = None) -> dict[str, Any]:
+    findings = explanation.findings if explanation else ()
+    built = explanation.build if explanation else None
     clocks = clocks_of(profile)
     # In the program's order; a device may count pools that it does not have.
     pool_names = [pool.name for pool in built.program.pools] if built else []
@@ -148,7 +154,7 @@ def profile_data(
         "title": profile.model.file or "network",
         "answer": answer(profile),
         "machine": machine_words(profile),
-        "said": said,
+        "said": explanation.verdict if explanation else "",
         "source": label(source_of(profile)),
         "error": profile.model_error if is_predicted(source_of(profile)) else "",
         "sure": how_sure(profile),
@@ -167,8 +173,9 @@ def profile_data(
         "modules": epoch_modules(profile, built.program) if built else None,
         "memory": memory_map(profile, built) if built else None,
         "roofs": roofs(profile, built.machine) if built else None,
-        "explained": bool(said),
+        "explained": explanation is not None,
         "findings": [finding_data(finding) for finding in islice(findings, _MOST_FINDINGS)],
+        "causes": cause_data(findings, explanation.tried if explanation else ()),
         "more_findings": max(0, len(findings) - _MOST_FINDINGS),
     }
 
@@ -185,7 +192,7 @@ def _figures(profile: Profile) -> list[dict[str, str]]:
         ("Inference", f"{least}{ms(profile.total_ms)} ms", _range(profile), source),
         ("Rate", rate, "one after the other", source),
         (*_utilisation(profile), source),
-        ("Epochs", count(len(profile.epochs)), epoch_counts(profile), counter),
+        ("Epochs", count(profile.epoch_count), epoch_counts(profile), counter),
         *_memory_figures(profile),
     ]
     return [dict(zip(("name", "value", "detail", "source"), row, strict=True)) for row in rows]
@@ -258,9 +265,9 @@ def _facts(profile: Profile, clocks: RunClocks) -> list[list[str]]:
 
 def _machine_facts(profile: Profile, clocks: RunClocks) -> list[list[str]]:
     machine = profile.machine
-    words = [chip_words(profile), *(compiler_words(profile) or ["compiler not known"])]
     if profile.machine_words:
-        return [["Machine", ", ".join([*words, profile.machine_words])]]
+        return [["Machine", machine_words(profile)]]
+    words = [chip_words(profile), *(compiler_words(profile) or ["compiler not known"])]
     return [
         ["Machine", ", ".join(words)],
         ["Epoch controller", "on" if machine.epoch_controller else "off"],
@@ -328,14 +335,31 @@ def _names(names: Sequence[str]) -> list[str]:
     return [*first_names, f"and {rest} more"] if rest else first_names
 
 
-def _fix(fix: Fix) -> list[Any]:
-    """[title, gain, can be done by npuscope, what to change where the network is trained, whether
-    the gain is a bound, what moves elsewhere]."""
+def cause_data(findings: Sequence[Finding], tried: Iterable[Change] = ()) -> dict[str, Any]:
+    """Causes with their fixes, in the words and with the figures of `explain`: [text, can be done
+    by npuscope, what to change where the network is trained]; and what the best of them saves."""
+    changes = known_changes(findings, tried)
+    causes: dict[str, Any] = {}
+    for group in causes_of(findings):
+        names = dict.fromkeys(fix.id for finding in group for fix in finding.fixes)
+        own = [changes[*group[0].pattern, name] for name in names]
+        # What was timed is worth more than a larger bound.
+        timed = [change for change in own if change.gain.is_timed and change.gain.may_pay]
+        best = max(timed or own, key=lambda change: change.gain_ms or 0.0, default=None)
+        causes[" ".join(group[0].pattern)] = {
+            "fixes": [
+                [fix_words(change, len(group)), change.fix.automatic, _spelling(change.fix)]
+                for change in own
+            ],
+            "gain": None if best is None else best.gain_ms,
+            "bound": best is not None and not best.gain.is_timed,
+        }
+    return causes
+
+
+def _spelling(fix: Fix) -> str:
     spelled = training(fix.id, fix.parameters)
-    spelling = f"Keras: {spelled['keras']}; PyTorch: {spelled['torch']}" if spelled else ""
-    gain = fix.gain
-    saved = None if gain.ms is None else round(gain.ms, 6)
-    return [fix.title, saved, fix.automatic, spelling, not gain.is_timed, gain.elsewhere]
+    return f"Keras: {spelled['keras']}; PyTorch: {spelled['torch']}" if spelled else ""
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:
@@ -351,5 +375,4 @@ def finding_data(finding: Finding) -> dict[str, Any]:
         "op": str(finding.evidence.get("op", "")),
         "cause": finding.cause,
         "confidence": finding.confidence.value,
-        "fixes": [_fix(fix) for fix in finding.fixes],
     }

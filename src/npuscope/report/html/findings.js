@@ -23,7 +23,8 @@ function drawFindings() {
 // A rule, and the op where the rule is about ops of any kind.
 const causeOf = (finding) => `${finding.rule} ${finding.op}`;
 
-const bestGain = (finding) => Math.max(0, ...finding.fixes.map(([, gain]) => gain || 0));
+// Its fixes, each with what it saves at all its places.
+const fixesOf = (finding) => data.causes[causeOf(finding)];
 
 // Where a finding is seen: its epoch, or the first epoch that runs its op.
 function epochOf(finding) {
@@ -38,7 +39,6 @@ const toggled = new Map();
 
 function ruleGroup(findings, place) {
   const first = findings[0];
-  const gain = findings.reduce((sum, finding) => sum + bestGain(finding), 0);
   const summary = el(
     "summary",
     {},
@@ -50,7 +50,7 @@ function ruleGroup(findings, place) {
     el(
       "span",
       { class: "caption" },
-      groupText(findings, gain),
+      groupText(findings),
     ),
   );
   const box = el("details", { class: "rule" }, summary, el("p", {}, first.cause));
@@ -73,56 +73,34 @@ function ruleGroup(findings, place) {
 }
 
 // How often, what it takes now, and what a change would save.
-function groupText(findings, gain) {
+function groupText(findings) {
+  const { gain, bound } = fixesOf(findings[0]);
   const cost = findings.reduce((sum, finding) => sum + (finding.cost || 0), 0);
   const figures = [
     findings.length === 1 ? "once" : `${findings.length} times`,
     cost >= 0.0005 ? `takes ${ms(cost)} ms (${percent(cost, data.total_ms)})` : "",
-    gain >= 0.0005 ? `a change saves up to ${ms(gain)} ms` : "",
+    gain >= 0.0005 ? `a change saves ${bound ? "at most " : ""}${ms(gain)} ms` : "",
   ].filter(Boolean);
   // How sure the rule is says nothing about the saving: it stands apart.
   return `${figures.join(", ")} · ${findings[0].confidence} rule`;
 }
 
-// The same advice for every case is given once.
-function ruleBody(findings) {
-  const advice = findings.map((finding) => JSON.stringify(finding.fixes));
-  const same =
-    findings.length > 1 &&
-    advice.every((text) => text === advice[0]) &&
-    bestGain(findings[0]) === 0;
-  const trainings = same ? [] : commonTrainings(findings);
-  const cases = findings.map((finding) => findingCase(finding, !same, trainings));
-  const list = el("ul", { class: same ? "cases short" : "cases" }, cases);
-  if (same) return [fixList(findings[0], []), list];
-  return [...trainings.map((text) => el("p", { class: "caption" }, text)), list];
-}
+// The advice stands once, with its gain at all places together.
+const ruleBody = (findings) => [
+  fixList(fixesOf(findings[0]).fixes),
+  el("ul", { class: "cases short" }, findings.map(findingCase)),
+];
 
-// What to change where the network is trained, where every case says it.
-function commonTrainings(findings) {
-  if (findings.length === 1) return [];
-  const each = findings.map((finding) => finding.fixes.map(([, , , training]) => training));
-  return [...new Set(each[0])].filter((text) => text && each.every((texts) => texts.includes(text)));
-}
-
-// A gain was timed with the whole network, or is a bound.
-function gainText(gain, bound) {
-  if (gain === null || Math.abs(gain) < 0.0005) return gain === null || bound ? "" : ": saves nothing";
-  if (bound) return `: saves at most ${ms(gain)} ms, not compiled`;
-  return gain > 0 ? `: saves ${ms(gain)} ms, timed` : `: costs ${ms(-gain)} ms, timed`;
-}
-
-const fixList = (finding, trainings) =>
+const fixList = (fixes) =>
   el(
     "ul",
     { class: "fixes" },
-    finding.fixes.map(([title, gain, automatic, training, bound, elsewhere]) =>
+    fixes.map(([text, automatic, training]) =>
       el(
         "li",
         {},
-        `${title}${automatic ? " (npuscope can do it)" : ""}${gainText(gain, bound)}`,
-        elsewhere ? el("div", { class: "caption" }, elsewhere) : null,
-        training && !trainings.includes(training) ? el("div", { class: "caption" }, training) : null,
+        `${text}${automatic ? " · npuscope fix can do it" : ""}`,
+        training ? el("div", { class: "caption" }, training) : null,
       ),
     ),
   );
@@ -133,7 +111,7 @@ function someOps({ ops, more_ops }) {
   return count > 5 ? `${ops.slice(0, 4).join(", ")} and ${count - 4} more` : ops.join(", ");
 }
 
-function findingCase(finding, withFixes, trainings) {
+function findingCase(finding) {
   const index = epochOf(finding);
   return el(
     "li",
@@ -153,6 +131,5 @@ function findingCase(finding, withFixes, trainings) {
     " ",
     el("span", { title: finding.ops.join(", ") }, someOps(finding)),
     finding.evidence ? el("span", { class: "caption" }, ` ${finding.evidence}`) : null,
-    withFixes && finding.fixes.length ? fixList(finding, trainings) : null,
   );
 }

@@ -5,7 +5,7 @@ function drawAdvice() {
     section(
       "advice",
       "What to change",
-      `${verdict}. Gains are predicted from this run: its ops are timed again with the lever pulled.`,
+      `${verdict}. Gains are compared with one copy and one inference in flight.`,
       path.length ? pathBar(path) : null,
       levers.length
         ? sheet(

@@ -204,7 +204,11 @@ def _near_zero(model: TraceModel) -> tuple[TraceModel, int]:
 def _tracks(model: TraceModel) -> Iterator[str]:
     """Names and places of processes and threads."""
     for process in model.processes:
-        lines = _named("process", f'"pid":{process.pid}', process.name, process.sort)
+        place = f'"pid":{process.pid}'
+        lines = _named("process", place, process.name, process.sort)
+        if process.label:
+            labels = f'"args":{{"labels":{json(process.label)}}}}}'
+            lines.append(f'{{"ph":"M",{place},"name":"process_labels",{labels}')
         yield block(len(lines), _BEFORE, lines)
     for thread in model.threads:
         place = f'"pid":{model.processes[thread.process].pid},"tid":{thread.tid}'

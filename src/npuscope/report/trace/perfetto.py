@@ -63,6 +63,8 @@ def _tracks(model: TraceModel) -> Iterator[bytes]:
     for index, process in enumerate(model.processes):
         body = number_field(1, process.pid) + number_field(3, max(process.sort, 0))
         body += bytes_field(6, _text(process.name))
+        if process.label:
+            body += bytes_field(8, _text(process.label))
         yield number_field(_UUID, uuids.process(index)) + bytes_field(_PROCESS, body)
     for index, thread in enumerate(model.threads):
         body = number_field(1, model.processes[thread.process].pid) + number_field(2, thread.tid)

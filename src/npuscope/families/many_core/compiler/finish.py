@@ -29,8 +29,10 @@ from npuscope.families.many_core.compiler.kinds import (
     MULTICAST,
     OUTPUT_SEMAPHORE,
     SEND,
+    UNREAD,
     GroupNumber,
     device_dtype,
+    is_unread,
     size_bytes,
 )
 from npuscope.families.many_core.compiler.operands import operand
@@ -220,9 +222,12 @@ def assemble(
 ) -> CoreProgram:
     # What the program loads, as it lies in DDR.
     constants: dict[str, np.ndarray] = {}
+    unread_bytes = 0
     for name in draft.in_ddr:
         tensor = graph.tensors[name]
-        if tensor.data is not None:
+        if is_unread(tensor):
+            unread_bytes += size_bytes(tensor, tensor.elements)
+        elif tensor.data is not None:
             as_half = device_dtype(tensor) == "float16"
             constants[name] = _halves(name, tensor.data, draft) if as_half else tensor.data
     names = [options.network]
@@ -231,7 +236,8 @@ def assemble(
     devices = [replace(part, name=name) for name, (part, _) in zip(names, parts, strict=True)]
     layout = _layout(graph, devices, [edges for _, edges in parts], machine, options)
     idle = _idle_depth_first(graph, draft, options)
-    layout = replace(layout, notes=(*layout.notes, *idle, *(_PIPELINE,) * bool(draft.stages)))
+    more = (*idle, *(_PIPELINE,) * bool(draft.stages), *(UNREAD,) * bool(unread_bytes))
+    layout = replace(layout, notes=(*layout.notes, *more))
     networks = zip(layout.specializations, vtcm_rows, strict=True)
     layout = replace(
         layout, specializations=tuple(replace(part, held=rows) for part, rows in networks)
@@ -242,7 +248,7 @@ def assemble(
         tuple(_binding(graph.tensors[name]) for name in graph.inputs),
         tuple(_binding(graph.tensors[name]) for name in graph.outputs),
         constants,
-        sum(data.nbytes for data in constants.values()),
+        unread_bytes + sum(data.nbytes for data in constants.values()),
         total_macs(graph),
         tuple(dict.fromkeys(draft.warnings)),
     )

@@ -159,6 +159,14 @@ def is_splat(tensor: Tensor) -> bool:
     return tensor.is_constant and tensor.elements == 1
 
 
+UNREAD = "weights were not read: times do not depend on their values"
+
+
+def is_unread(tensor: Tensor) -> bool:
+    """A constant of which only the size is known: its array takes no memory."""
+    return tensor.data is not None and tensor.data.size > 1 and not any(tensor.data.strides)
+
+
 def group_of(kind: str) -> GroupNumber:
     return GroupNumber.HMX if kind in (CONV, CONV_TRANSPOSE) else GroupNumber.HVX
 

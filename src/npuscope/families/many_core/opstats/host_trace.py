@@ -121,10 +121,27 @@ def _whole(value: Any) -> int:
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
 
 
-def of_inferences(host: HostTrace, inferences: set[int]) -> HostTrace:
-    """Without events that say they belong to another inference."""
+def check_inferences(host: HostTrace, inferences: set[int]) -> None:
+    """A host trace that names inferences must name one of the buffers'."""
+    stated = {e.args["inference"] for e in host.events if isinstance(e.args.get("inference"), int)}
+    if stated and not stated & inferences:
+        raise FileError(
+            f"the host trace is of {_numbered(stated)}, the stats buffers of "
+            f"{_numbered(inferences)}",
+            where=host.place,
+            hint="give the host trace of the run that wrote the buffers",
+        )
+
+
+def of_inferences(host: HostTrace, inferences: set[int]) -> HostTrace | None:
+    """Without events that say they belong to another inference; None where none are left."""
     events = tuple(e for e in host.events if e.args.get("inference", -1) in (*inferences, -1))
-    return replace(host, events=events or host.events)
+    return replace(host, events=events) if events else None
+
+
+def _numbered(inferences: set[int]) -> str:
+    first, last = min(inferences), max(inferences)
+    return f"inference {first}" if first == last else f"inferences {first} to {last}"
 
 
 def host_start_ns(host: HostTrace) -> int:

@@ -20,6 +20,7 @@ class LeverKind(StrEnum):
     BATCH = "times the batch"
     SMALLER = "in a batch"
     CORES = "cores"
+    QUEUE = "inferences in flight"
 
 
 class Lever(Struct, frozen=True):
@@ -34,6 +35,7 @@ class Lever(Struct, frozen=True):
     batch: int = 1  # times the inferences of a run; in a run where they are fewer
     cores: int = 0  # of each copy of the program
     copies: int = 1
+    in_flight: int = 1
 
     @property
     def name(self) -> str:
@@ -41,6 +43,8 @@ class Lever(Struct, frozen=True):
             return f"{self.batch} {self.kind.value}"
         if self.kind is LeverKind.SMALLER:
             return f"only {self.batch} {self.kind.value}"
+        if self.kind is LeverKind.QUEUE:
+            return f"{self.in_flight} {self.kind.value} (-S {self.in_flight})"
         if self.kind is LeverKind.CORES:
             each = counted(self.cores, "core")
             return f"{self.copies} activations on {each} each" if self.copies > 1 else each

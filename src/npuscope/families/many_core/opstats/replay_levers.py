@@ -32,8 +32,15 @@ class Setup(Struct, frozen=True):
     capacity: Capacity | None
 
 
-def predicted(tables: Opstats, again: Replay, index: OpIndex, moves: Transfers) -> Opstats:
-    """The tables with the critical path and what levers would bring."""
+def predicted(
+    tables: Opstats,
+    again: Replay,
+    index: OpIndex,
+    moves: Transfers,
+    stated: tuple[Lever, ...] = (),
+) -> Opstats:
+    """The tables with the critical path and what levers would bring: those of the program, or of
+    the replay where it states none."""
     infos = [index.infos[row] for row in again.op.tolist()]
     brought = [info.rd_bytes for info, new in zip(infos, again.constant, strict=True) if new]
     setup = Setup(
@@ -50,7 +57,8 @@ def predicted(tables: Opstats, again: Replay, index: OpIndex, moves: Transfers) 
         tables,
         path=path,
         verdict=on_path(tables.verdict, dict(path)),
-        levers=replay_levers(alone, setup),
+        # What was timed for this program beats what its durations let expect.
+        levers=stated or replay_levers(alone, setup),
     )
 
 

@@ -42,6 +42,7 @@ from npuscope.families.many_core.opstats.runs import (
 from npuscope.families.many_core.opstats.verdict import module_rows, node_rows, roofline, verdict
 from npuscope.families.many_core.opstats.vtcm import holds_of, op_times, vtcm_rows
 from npuscope.families.many_core.records import PMU_COUNTERS, SECTIONS, Needs, SectionId
+from npuscope.structs import replace
 from npuscope.text import safe_terminal
 
 # --- Views that a buffer lacks, with the compiler option they need ---
@@ -315,7 +316,9 @@ def opstats_of(stats: Stats, index: OpIndex | None = None) -> Opstats:
         capacity=stats.layout.capacity,
     )
     again = replay_of(stats, index, runs, moves)
-    return tables if again is None else predicted(tables, again, index, moves)
+    if again is None:
+        return replace(tables, levers=stats.layout.levers)
+    return predicted(tables, again, index, moves, stats.layout.levers)
 
 
 def _cores(stats: Stats, index: OpIndex, runs: OpRuns) -> tuple[CoreTables, ...]:

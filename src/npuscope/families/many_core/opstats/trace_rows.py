@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 from msgspec import Struct, field
 
-from npuscope.families.many_core.buffer_format import Records, Stats
+from npuscope.families.many_core.buffer_format import SIMULATED, Records, Stats
 from npuscope.families.many_core.opstats.index import OpIndex
 from npuscope.families.many_core.opstats.runs import OpRuns
 from npuscope.families.many_core.program import Space
@@ -50,7 +50,7 @@ class Rows(Struct):
 
     def _process(self, pid: int, name: str) -> int:
         if pid not in self._processes:
-            self._processes[pid] = self.builder.process(name, pid, pid)
+            self._processes[pid] = self.builder.process(name, pid, pid, SIMULATED)
         return self._processes[pid]
 
     def thread(self, process: int, name: str, sort: int = 0) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from npuscope.families.many_core.buffer_format import SIMULATED
 from npuscope.families.many_core.opstats.index import event_name
 from npuscope.families.many_core.opstats.model import CoreTables, NodeRow, Opstats
 from npuscope.report.figures import ms, percent, shorten
@@ -58,7 +59,7 @@ def summary_text(opstats: Opstats) -> str:
         lines += ["", *_op_table(core), *_thread_block(core)]
         lines += _counter_block(opstats, core)
     lines += _totals(opstats)
-    lines += [f"note: {safe_terminal(note)}" for note in opstats.notes]
+    lines += [f"note: {safe_terminal(note)}" for note in (SIMULATED, *opstats.notes)]
     lines += [*_node_block(opstats), *_vtcm_block(opstats), *_advice_block(opstats)]
     return "\n".join(lines) + "\n"
 

@@ -16,7 +16,7 @@ from npuscope.families.many_core.records import UTIMER_HZ
 from npuscope.families.many_core.report.opstats import no_lever
 from npuscope.families.many_core.rules import core_findings
 from npuscope.report.figures import count, ms, size
-from npuscope.report.html.data import finding_data
+from npuscope.report.html.data import cause_data, finding_data
 from npuscope.report.html.page import page
 from npuscope.version import __version__
 
@@ -49,6 +49,7 @@ def opstats_page(buffers: Sequence[Opstats], answer: str, notes: Sequence[str] =
             ),
             "explained": first is not None,
             "findings": [finding_data(one) for one in core_findings(first)] if first else [],
+            "causes": cause_data(core_findings(first)) if first else {},
             "total_ms": first.totals.seconds * 1e3 if first else 0.0,
             "roof": _roof(first),
             "modules": _modules(first),

@@ -17,7 +17,12 @@ from npuscope.families.many_core.adapters.registry import all_adapters, named_ad
 from npuscope.families.many_core.adapters.tables import sheet_tables, sheet_text, sheet_trace
 from npuscope.families.many_core.buffer_format import Stats
 from npuscope.families.many_core.layout import Layout
-from npuscope.families.many_core.opstats.host_trace import HostTrace, of_inferences, read_host_trace
+from npuscope.families.many_core.opstats.host_trace import (
+    HostTrace,
+    check_inferences,
+    of_inferences,
+    read_host_trace,
+)
 from npuscope.families.many_core.opstats.inputs import (
     SCHEME,
     BufferFile,
@@ -201,6 +206,8 @@ def _own_buffers(request: OpstatsRequest, files: list[BufferFile], outcome: Outc
         _check_selection(request, layout, mine)
     host = read_host_trace(request.host_trace) if request.host_trace else None
     groups = [(layout, group) for layout, mine in programs for group in by_run(mine)]
+    if host is not None:
+        check_inferences(host, {file.run[2] for _, group in groups for file in group})
     readers = {layout.program_uuid: BufferReader(layout, request.ignore_uuid) for layout in layouts}
     for layout, group in groups:
         with _one_of(outcome, len(groups)):

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from npuscope.errors import NpuscopeError
 from npuscope.families.many_core.compiler.depth_first import batch_of
+from npuscope.families.many_core.compiler.kinds import UNREAD, is_unread
 from npuscope.families.many_core.machine import CoreMachine
 from npuscope.families.many_core.setups.work import NetworkWork, network_work
 from npuscope.files.load import load_model
@@ -25,11 +27,8 @@ def timed_network(
 ) -> TimedNetwork:
     """Weights beside the model may be missing or larger than memory."""
     graph = graph_without_weights(path, shapes)
-    # Arrays that take no memory stand for what was not read.
-    data = [tensor.data for tensor in graph.tensors.values() if tensor.data is not None]
-    unread = any(values.size > 1 and not any(values.strides) for values in data)
-    note = "weights were not read: times do not depend on their values"
-    notes = (*graph.notes, note) if unread else tuple(graph.notes)
+    unread = any(is_unread(tensor) for tensor in graph.tensors.values())
+    notes = (*graph.notes, UNREAD) if unread else tuple(graph.notes)
     return TimedNetwork(network_work(graph, machine, batch_of(graph)), notes)
 
 
@@ -41,3 +40,26 @@ def graph_without_weights(
     """A graph to time, not to execute: external data stays where it is."""
     with without_weights():
         return load_model(path, shapes, symbols=symbols)
+
+
+def compilable_graph(
+    path: Path,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    batch: int | None = None,
+    symbols: Mapping[str, int] | None = None,
+) -> Graph:
+    """The graph with its weights, or with their sizes alone where they are absent or too large.
+
+    A program is compiled and timed by sizes; execute() refuses one without weights.
+    """
+    try:
+        return load_model(path, shapes, batch, symbols)
+    except NpuscopeError as error:
+        try:
+            with without_weights():
+                graph = load_model(path, shapes, batch, symbols)
+        except NpuscopeError:
+            raise error from None
+        if not any(is_unread(tensor) for tensor in graph.tensors.values()):
+            raise
+        return graph

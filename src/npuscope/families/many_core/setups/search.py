@@ -58,9 +58,9 @@ class Wanted(Struct, frozen=True):
 
 
 MOST_BATCH = 16
-_MOST_IN_FLIGHT = 4
+MOST_IN_FLIGHT = 4
 # More in flight than necessary only adds to the latency.
-_AS_GOOD = 0.99
+AS_GOOD = 0.99
 
 
 def search(
@@ -79,9 +79,9 @@ def search(
         # With the fewest inferences in flight that give the rate which more of them give.
         counts: Iterable[int] = (setup.in_flight or 1,)
         if objective is Objective.THROUGHPUT and not setup.in_flight:
-            counts = range(1, _MOST_IN_FLIGHT + 1)
+            counts = range(1, MOST_IN_FLIGHT + 1)
         times = [predict(work, machine, replace(setup, in_flight=count)) for count in counts]
-        enough = _AS_GOOD * max(row.inferences_per_s for row in times)
+        enough = AS_GOOD * max(row.inferences_per_s for row in times)
         rows.append(next(row for row in times if row.inferences_per_s >= enough))
     if not rows:
         raise ModelError(f"no set-up fits: {unfit[0].reason}")

@@ -188,10 +188,7 @@ class _Host:
             queued=sum(1 for end in self._completed[-link.depth :] if end > enqueued),
         )
         # The other copies take their turns on the link.
-        self._links_free = [
-            input_begin + link.copies * link.input_time,
-            output_begin + link.copies * link.output_time,
-        ]
+        self._links_free = [input_begin + link.input_turns, output_begin + link.output_turns]
         ran = ReplayableIteration(iteration, request, tick, self._cycle)
         self._host_free = iteration.submitted
         self._outputs_free.append(iteration.output_end)
@@ -223,10 +220,13 @@ class _Link:
         self.submit = to_ticks(host.submit_us)
         self.prepare = to_ticks(input_bytes * copying)
         self.complete = to_ticks(host.complete_us + output_bytes * copying)
-        self.input_time = to_ticks(host.latency_us + crowd * input_bytes / host.gb_per_s / 1e3)
-        self.output_time = to_ticks(
-            host.latency_us + crowd * output_bytes / host.output_gb_per_s / 1e3
-        )
+        input_us = input_bytes / host.gb_per_s / 1e3
+        output_us = output_bytes / host.output_gb_per_s / 1e3
+        self.input_time = to_ticks(host.latency_us + crowd * input_us)
+        self.output_time = to_ticks(host.latency_us + crowd * output_us)
+        # Until all copies have had the link: what one of them waits for is time of the others.
+        self.input_turns = to_ticks(self.copies * (host.latency_us + input_us))
+        self.output_turns = to_ticks(self.copies * (host.latency_us + output_us))
 
 
 def host_bytes(binding: Binding) -> int:

@@ -148,8 +148,8 @@ def manycore_compile(
     from npuscope.families.many_core.machine import load_core_machine
     from npuscope.families.many_core.partitions import DeviceShares, read_partitions
     from npuscope.families.many_core.report.manycore import CompiledPrograms
+    from npuscope.families.many_core.setups.network import compilable_graph
     from npuscope.families.many_core.specializations import network_name, read_config
-    from npuscope.files.load import load_model
 
     partitions = mdp_load_partition_config
     shares = DeviceShares(devices, cores) if partitions is None else read_partitions(partitions)
@@ -174,7 +174,7 @@ def manycore_compile(
     programs = []
     for number, sizes in enumerate(read_config(config) if config else ({},)):
         symbols = {**_symbols(onnx_define_symbol), **sizes}
-        graph = load_model(model, shapes, batchsize, symbols)
+        graph = compilable_graph(Path(model), shapes, batchsize, symbols)
         if partitions is not None:
             shares.check(graph, partitions)
         renamed = replace(options, network=network_name(options.network, number))
