@@ -113,3 +113,21 @@ def test_random_numbers_for_inputs_beyond_the_memory_are_refused() -> None:
     with pytest.raises(ModelError, match="running the network needs about") as caught:
         load_samples("random", [border], image_form(None, None, 1.0, None), 128, 0)
     assert caught.value.where == "32 random inputs"
+
+
+def test_pictures_are_cropped_as_asked(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.zeros((4, 8, 3), np.uint8)
+    pixels[:, 2:6] = 200
+    for number in range(2):
+        image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    border = Border("x", (1, 4, 4, 3), np.dtype(np.uint8))
+    for resize, has_edges in (("crop", False), ("stretch", True)):
+        found = load_samples(tmp_path, [border], ImageForm(factor=1.0, resize=resize), 2, 0)
+        assert (found.held_out[0]["x"].min() < 200) == has_edges
+
+
+def test_a_layout_that_the_shape_contradicts() -> None:
+    with pytest.raises(UsageError, match="nhwc gives the input .* 16 channels, expected 1 or 3"):
+        channels_first((1, 3, 16, 16), "nhwc")
+    assert channels_first((1, 3, 16, 16), "nchw")

@@ -129,7 +129,15 @@ def channels_first(shape: Sequence[int], layout: str) -> bool:
             hint="give a .npz instead of a folder",
         )
     if layout:
-        return layout == "nchw"
+        first = layout == "nchw"
+        channels = shape[1 if first else 3]
+        if channels not in (_GREY, _RGB):
+            raise UsageError(
+                f"{layout} gives the input {tuple(shape)} {channels} channels, expected 1 or 3",
+                where="--layout",
+                hint="leave it out: the axis with 1 or 3 tells the order",
+            )
+        return first
     last, second = (shape[axis] in (_GREY, _RGB) for axis in (3, 1))
     if not last and not second:
         raise UsageError(f"no axis of the input {tuple(shape)} has 1 or 3 channels", where="--data")

@@ -158,7 +158,7 @@ def _picture(file: Path, border: Border, form: ImageForm, first: bool) -> np.nda
     rows, columns, channels = (
         (border.shape[2], border.shape[3], border.shape[1]) if first else border.shape[1:]
     )
-    pixels = pixels_of(file, rows, columns, channels)
+    pixels = pixels_of(file, rows, columns, channels, form.resize)
     if border.dtype.kind == "f":
         pixels = formed(pixels, form)
     ordered = pixels.transpose(2, 0, 1) if first else pixels

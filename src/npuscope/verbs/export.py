@@ -62,6 +62,8 @@ def export(
     if not (model_explorer or netron):
         raise UsageError("no output selected", hint="give --model-explorer FILE or --netron FILE")
     profile, own = _profile_of(source, options)
+    if own is not None and model is not None:
+        raise UsageError("a model is shown on itself", where="--model", hint="leave it out")
     graph = own or _shown_graph(model, options)
     path = source if own else model
     if path is None or not isinstance(path, (str, Path)):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from npuscope.errors import INTERRUPTED, UsageError
-from npuscope.families.registry import family_of
+from npuscope.families.registry import family_for
 from npuscope.options.kinds import Argument, OptionGroup, Verb, file, flag, real, text, whole
 from npuscope.options.rows import HTML, IMAGES, OUTPUT, READING, TARGET
 from npuscope.verbs.check import checked
@@ -112,7 +112,7 @@ def quantize(
     from npuscope.whole_file import write_whole
 
     refuse_stand_ins(options, "quantize")
-    family = family_of(options.get("machine"))
+    family = family_for(model, options)
     if not family.quantizes:
         raise family.lacks("quantize")
     if output is not None:
