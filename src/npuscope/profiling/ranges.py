@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
+from importlib import resources
 from typing import NamedTuple
 
 import msgspec
@@ -81,5 +81,5 @@ def coverage_of_all() -> str:
 
 @lru_cache(maxsize=1)
 def ranges() -> Ranges:
-    path = Path(__file__).with_name("ranges.json")
-    return msgspec.json.decode(path.read_bytes(), type=Ranges)
+    text = resources.files("npuscope.profiling").joinpath("ranges.json").read_bytes()
+    return msgspec.json.decode(text, type=Ranges)

@@ -59,12 +59,12 @@ declare(
     "NA-OP-UNKNOWN",
     "Unknown op",
     ops=(UNKNOWN,),
-    cause="npuscope computes no such op, or not in this form. It counts as CPU work of unknown "
+    cause="The op, or this form of it, is unknown to npuscope. It counts as CPU work of unknown "
     "cost, so the time of the network is a lower bound.",
     fixes=(fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def unknown_op(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """npuscope computes no such op, or not in this form: it runs on the CPU, at an unknown cost."""
+    """npuscope does not know the op, or this form of it: it runs on the CPU, at an unknown cost."""
     return refusal("$op", op=named_form(op.attrs_as(UnknownAttrs)))
 
 

@@ -111,7 +111,7 @@ WRONG = [
     ),
     (
         changed("buffers", 0, "intq", "scales", to=[float("nan")]),
-        "$.buffers[0].intq.scales[0]: nan is not a finite number",
+        "is not valid JSON: a number is not finite (nan)",
     ),
     (
         changed("buffers", 0, "size_bytes", to=1 << 64),
