@@ -128,6 +128,6 @@ def test_pictures_are_cropped_as_asked(tmp_path: Path) -> None:
 
 
 def test_a_layout_that_the_shape_contradicts() -> None:
-    with pytest.raises(UsageError, match="nhwc gives the input .* 16 channels, expected 1 or 3"):
+    with pytest.raises(UsageError, match=r"nhwc gives the input .* 16 channels, expected 1 or 3"):
         channels_first((1, 3, 16, 16), "nhwc")
     assert channels_first((1, 3, 16, 16), "nchw")
