@@ -104,7 +104,7 @@ def test_the_model_is_given(folder: Path, model: Path) -> None:
     found = npuscope.what_if(folder, FEWER, compiled_from=model)
     assert (found.recompiled, found.mapping_changed, found.vendor) == (True, True, None)
     assert found.profile.total_ms == npuscope.estimate(model, overrides=FEWER).total_ms
-    assert found.profile.notes[0] == "recompiled from net.tflite: the compiler reads units.ARITH"
+    assert "recompiled from net.tflite: the compiler reads units.ARITH" in found.profile.notes
     explained = npuscope.explain(folder, model=model, overrides=FEWER)
     assert explained.profile.notes == found.profile.notes
 

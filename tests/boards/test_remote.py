@@ -85,7 +85,7 @@ def test_versions_are_told_as_the_vendors_client_does() -> None:
         "atonn-v1.0.0-rc0-16-g0307e413 (optimized SW lib v10.0.0-fd22b7f9 GCC)"
     )
     ours = network_of(replace(model, runtime_desc="npuscope 0.9 simulated"))
-    assert (ours.tools, ours.runtime) == ("1.0.0", "npuscope 0.9 simulated")
+    assert (ours.tools, ours.runtime) == ("npuscope 1.0.0", "npuscope 0.9 simulated")
 
 
 def test_a_simulated_board_is_called_so() -> None:

@@ -21,7 +21,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 
 
 def pinned(lines: list[str]) -> dict[str, str]:
-    return dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", line).groups() for line in lines)  # type: ignore
+    return dict(re.fullmatch(r"([\w-]+)[>=]=([\d.]+)", line).groups() for line in lines)  # type: ignore
 
 
 def without(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:

@@ -86,7 +86,9 @@ def test_summary_and_trace_are_called_after_their_buffer(
     assert text[0] == "2 buffers (level 100, 2 cores): 6 files"
     assert "inf-3-QAicGraph-aiccyclecounts: device 0, 0.027 ms, 295385 inf/s" in text[1]
     summary = folder.out / f"{STEM.format(3, 'QAicGraph')}.qaic-opstats.summary.txt"
-    assert summary.read_text() == summary_text(opstats_of(stats(folder.layout, inference=3)))
+    tables = opstats_of(stats(folder.layout, inference=3))
+    assert summary.read_text() == summary_text(tables, SIMULATED)
+    assert f"note: {SIMULATED}" in summary.read_text()
 
 
 def test_long_options_of_the_seed_are_taken(folder: Folder) -> None:

@@ -234,6 +234,10 @@ MANYCORE: tuple[Target, ...] = (
     Target("opstats_summary", lambda side: [TEXTS["opstats_summary"].encode()], TEXT, _commands(
         "inspect {file}", "inspect {file} --json", "explain {file}", "explain {file} --json"),
         "summary.txt"),
+    Target("specializations", lambda side: [b'{"specializations": [{"name": "a", "symbols": {"n": "1"}}]}'],
+        JSON, _commands("inspect {file}", "inspect {file} --json",
+        "manycore compile -model {side}/conv.onnx -o {out} -network-specialization-config {file}"),
+        "specializations.json"),
     Target("qpc", _programs, _SEGMENTS, QPC_COMMANDS, "programqpc.bin", "around"),
     Target("networkdesc", _descs, PROTOBUF, DESC_COMMANDS, lay=_lay_descriptor),
     Target("opstatsdesc", _opstats_descs, PROTOBUF, _commands(

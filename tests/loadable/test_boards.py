@@ -42,7 +42,7 @@ def test_every_verb_knows_the_same_boards() -> None:
 
 def test_the_discovery_kit_is_the_default_machine() -> None:
     machine = machine_for({"board": "stm32n6570-dk"})
-    assert machine == replace(load_machine(), assumed=())
+    assert machine == replace(load_machine(), assumed=(), board="stm32n6570-dk")
 
 
 def test_a_board_sets_clocks_roads_and_pools_at_once() -> None:

@@ -158,7 +158,7 @@ def test_wrong_overrides(overrides: dict[str, object], message: str) -> None:
 def test_unknown_names() -> None:
     with pytest.raises(UsageError, match=r"unknown machine 'stm32n7'\n  hint: known: stm32n6"):
         load_machine("stm32n7")
-    with pytest.raises(UsageError, match=r"known: 2\.2, 3\.0, 4\.0, open"):
+    with pytest.raises(UsageError, match=r"known: 2\.0, 2\.1, 2\.2, 3\.0, 4\.0, open"):
         load_machine(generation="5.0")
 
 

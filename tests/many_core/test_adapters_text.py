@@ -60,7 +60,11 @@ def test_threads_ports_and_totals(tmp_path: Path) -> None:
 def test_printed_again_it_is_the_same(tmp_path: Path) -> None:
     printed = summary_text(sheet_tables(sheet(tmp_path)))
     *vendors, said, lever = printed.rstrip("\n").splitlines()
-    assert plain("\n".join(vendors)) == plain(SUMMARY)
+    # What the vendor's tool does not print: cycles of one inference of a batch.
+    assert plain("\n".join(vendors)) - plain(SUMMARY) == {
+        "[TinyGraph]Deviceinstanceucycles/inf:(19200/8):2400"
+    }
+    assert plain(SUMMARY) <= plain("\n".join(vendors))
     # What is ours: 50 % of the time HVX is at work, and no other engine is more.
     assert said.startswith("verdict: bound by synchronisation: no engine is busy 60 %")
     assert lever.startswith("lever: none is predicted: ")

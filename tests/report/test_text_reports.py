@@ -57,7 +57,7 @@ def test_a_board_run_carries_no_model_error() -> None:
 
 
 def test_epochs_are_picked_by_number() -> None:
-    text = profile_text(sample_profile(), epochs=frozenset({187, 400}))
+    text = profile_text(sample_profile(), epochs=frozenset({187}))
     assert " 187  SW" in text
     assert " 186  HW" not in text
 
@@ -90,5 +90,5 @@ def test_weights_in_ram_are_on_chip() -> None:
 
 def test_an_empty_profile_prints() -> None:
     empty = replace(sample_profile(), epochs=(), total_ms=0.0, runs=(), interval_ms=(0.0, 0.0))
-    assert "0.000 ms" in estimate_text(empty)
+    assert estimate_text(empty).startswith("nothing to compute")
     assert "total r/w" in profile_text(empty, full=True)

@@ -223,6 +223,6 @@ ELSEWHERE = frozenset(
         "four-bit-weights",
         *("ethos-more-sram", "ethos-one-stream", "ethos-full-blocks", "ethos-pad-the-image"),
         *("ethos-other-operator", "ethos-other-form", "ethos-within-limits"),
-        "ethos-channels-last",
+        *("ethos-channels-last", "ethos-memory-mode"),
     )
 )

@@ -302,6 +302,8 @@ def watch_epoch_length(
     begin, end = first + 1, first + 2
     watch(unit, begin, CounterConfig(HENV["i"] + input_engine, SignalEvent.RISING))
     watch(unit, end, CounterConfig(Signal.INTERRUPT + output_engine, SignalEvent.RISING))
+    for event in (begin, end):  # they start and stop the first one; nobody reads them
+        unit.read(event)
     return watch(unit, first, CounterConfig(Signal.VDD, start=begin, stop=end))
 
 

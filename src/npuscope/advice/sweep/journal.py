@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -173,26 +174,30 @@ def _whole_lines(path: Path) -> tuple[int, list[Row]]:
     whole = 0
     lines = data.split(b"\n")[:-1]
     for number, line in enumerate(lines, 1):
-        row = _parsed(line)
+        try:
+            row = _parsed(line)
+            if row is not None:
+                check_row(row)
+        except FileError as error:
+            where = f"{path}: line {number}" + (f": {error.where}" if error.where else "")
+            raise FileError(error.message, where=where) from None
         if row is None and number == len(lines):
             break
         if row is None:
             raise FileError(f"line {number} is not a run", where=str(path))
-        try:
-            check_row(row)
-        except FileError as error:
-            where = f"{path}: line {number}: {error.where}"
-            raise FileError(error.message, where=where) from None
         rows.append(row)
         whole += len(line) + 1
     return whole, rows
 
 
 def _parsed(line: bytes) -> Row | None:
+    """None for a line that was cut off, or is something else."""
     try:
         row = parse_json(line)
-    except ValueError:
+    except JSONDecodeError:
         return None
+    except ValueError as error:
+        raise FileError(str(error)) from None
     return row if isinstance(row, dict) and row.get("schema") == ROW_SCHEMA else None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from npuscope.errors import FileError, OutputError, UsageError
-from npuscope.families.many_core.buffer_format import collected, options_for
+from npuscope.families.many_core.buffer_format import SIMULATED, collected, options_for
 from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.records import SectionId
 from npuscope.families.many_core.sim.conditions import Iteration, RunOptions, RunResult, to_us
@@ -158,7 +158,7 @@ def summary_files(result: RunResult) -> dict[str, bytes]:
             name = name.removesuffix(f"-{parts[0].name}")
         host = _latencies(result.iterations[stats.inference], stats.layout)
         seen = "".join(f"{name}: {value:.3f}\n" for name, value in host.items())
-        text = f"{summary_text(opstats_of(stats))}\nhost-level stats:\n{seen}"
+        text = f"{summary_text(opstats_of(stats), SIMULATED)}\nhost-level stats:\n{seen}"
         files[f"{safe_name(name)}.txt"] = text.encode()
     return files
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from npuscope.families.many_core.buffer_format import SIMULATED
 from npuscope.families.many_core.opstats.index import event_name
 from npuscope.families.many_core.opstats.model import CoreTables, NodeRow, Opstats
 from npuscope.report.figures import ms, percent, shorten
@@ -52,14 +51,15 @@ _HEADING = (
 _PORTS = {"host": "Host_IO_Port"}
 
 
-def summary_text(opstats: Opstats) -> str:
-    """Blocks core by core, then the device; what was not collected is noted at the end."""
+def summary_text(opstats: Opstats, origin: str = "") -> str:
+    """Blocks core by core, then the device; what was not collected is noted at the end, with the
+    `origin` of the figures before it."""
     lines = [f"Specialization: {safe_terminal(opstats.specialization)}", ""]
     for core in opstats.cores:
         lines += ["", *_op_table(core), *_thread_block(core)]
         lines += _counter_block(opstats, core)
     lines += _totals(opstats)
-    lines += [f"note: {safe_terminal(note)}" for note in (SIMULATED, *opstats.notes)]
+    lines += [f"note: {safe_terminal(note)}" for note in (origin, *opstats.notes) if note]
     lines += [*_node_block(opstats), *_vtcm_block(opstats), *_advice_block(opstats)]
     return "\n".join(lines) + "\n"
 

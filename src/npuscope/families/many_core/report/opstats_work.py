@@ -15,7 +15,7 @@ from npuscope.errors import FileError, UsageError
 from npuscope.families.many_core.adapters.model import Companions, Sheet, open_source
 from npuscope.families.many_core.adapters.registry import all_adapters, named_adapter, read_sheet
 from npuscope.families.many_core.adapters.tables import sheet_tables, sheet_text, sheet_trace
-from npuscope.families.many_core.buffer_format import Stats
+from npuscope.families.many_core.buffer_format import SIMULATED, Stats
 from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.opstats.host_trace import (
     HostTrace,
@@ -264,7 +264,7 @@ def _run(
             outcome.note(note)
         if request.summary:
             path = output_path(request.target, file.stem, SUMMARY)
-            outcome.add_file([tables.name], write_text(path, summary_text(tables)))
+            outcome.add_file([tables.name], write_text(path, summary_text(tables, SIMULATED)))
     if request.traces:
         _traces(request, reader, host, list(zip(group, read, strict=True)), outcome)
 
