@@ -390,7 +390,7 @@ def _executed(program: Program) -> str:
 
 
 def _equal(path: Path) -> str:
-    made = build(path, {"relocatable": True})
+    made = build(path, {})
     board = _emulated(made.program, made.machine)
     try:
         (network,) = board.info().networks

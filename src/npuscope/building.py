@@ -143,6 +143,12 @@ def is_program(source: Source) -> bool:
     return Path(source).is_file() and is_network_c(source)
 
 
+def for_a_loader(source: Source, options: Options) -> Options:
+    """The options by which a network becomes an image that is loaded: a model is compiled with
+    relative external pools, a program is taken as it was compiled."""
+    return options if is_program(source) else {**options, "relocatable": True}
+
+
 def _compiled(path: str | Path, options: Options) -> Build:
     """A program as it was compiled, on the machine of its generation."""
     from npuscope.program.claims import with_claims

@@ -13,6 +13,7 @@ from npuscope.cli.drive import perform
 from npuscope.cli.parser import build_parser
 from npuscope.errors import FileError, OutputError, UsageError
 from npuscope.families.many_core.buffer import write_buffer
+from npuscope.families.many_core.buffer_format import SIMULATED
 from npuscope.families.many_core.container import write_program
 from npuscope.families.many_core.layout import Layout
 from npuscope.families.many_core.opstats.tables import opstats_of

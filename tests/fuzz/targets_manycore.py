@@ -234,7 +234,8 @@ MANYCORE: tuple[Target, ...] = (
     Target("opstats_summary", lambda side: [TEXTS["opstats_summary"].encode()], TEXT, _commands(
         "inspect {file}", "inspect {file} --json", "explain {file}", "explain {file} --json"),
         "summary.txt"),
-    Target("specializations", lambda side: [b'{"specializations": [{"name": "a", "symbols": {"n": "1"}}]}'],
+    Target("specializations", lambda side: [
+        b'{"specializations": [{"name": "a", "symbols": {"n": "1"}}]}'],
         JSON, _commands("inspect {file}", "inspect {file} --json",
         "manycore compile -model {side}/conv.onnx -o {out} -network-specialization-config {file}"),
         "specializations.json"),

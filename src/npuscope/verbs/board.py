@@ -145,11 +145,12 @@ def _emulated(sources: Sequence[Source], options: Options) -> Iterator[EmulatedB
     """All sources packaged and loaded side by side."""
     from npuscope.boards.emulated.boot import load, side_by_side
     from npuscope.boards.emulated.firmware import CPU
+    from npuscope.building import for_a_loader
     from npuscope.loadable.build import package_program
     from npuscope.loadable.codes import PackageOptions
     from npuscope.program.network_c.layout import dialect
 
-    builds = _built(sources, {**options, "relocatable": True})
+    builds = _built(sources, options, for_a_loader)
     images = [
         package_program(one.program, one.machine, PackageOptions(cpu=CPU, name=name))
         for one, name in zip(builds, _unique(builds), strict=True)
@@ -174,12 +175,16 @@ def _unique(builds: list[Build]) -> list[str]:
     return list(unique_names(one.program.name for one in builds))
 
 
-def _built(sources: Sequence[Source], options: Options) -> list[Build]:
+def _built(
+    sources: Sequence[Source],
+    options: Options,
+    of_source: Callable[[Source, Options], Options] = lambda _, options: options,
+) -> list[Build]:
     if not sources:
         raise UsageError("a board needs a network", hint="give a model or a build")
     from npuscope.building import build
 
-    builds = [build(source, options) for source in sources]
+    builds = [build(source, of_source(source, options)) for source in sources]
     # Who starts the epochs is in each program: one board runs both kinds.
     machines = [replace(one.machine, epoch_controller=True) for one in builds]
     for source, one, machine in zip(sources, builds, machines, strict=True):

@@ -42,13 +42,13 @@ def measure(
     >>> npuscope.measure("model.tflite", vendor_plan=True).profile.total_ms
     """
     from npuscope.boards.device import DescriptorKind, parse_descriptor
-    from npuscope.building import build
+    from npuscope.building import build, for_a_loader
     from npuscope.profiling.measure import RunSubject, opened
     from npuscope.profiling.measure import measure as run_measure
 
     descriptor = parse_descriptor(connect)
     if descriptor.kind is DescriptorKind.EMULATED:
-        options = {**options, "relocatable": True}  # it loads images
+        options = options if source is None else for_a_loader(source, options)
     subject = RunSubject()
     if source is not None:
         compiled = build(source, options)

@@ -169,9 +169,8 @@ def test_input_sizes_are_an_axis_and_answers_an_aim(
     small = next(p for p in result.front if p.choices["input size"] == "input 8x8")
     assert result.best is not None and result.best.choices["input size"] == "input 8x8"
     assert main([*shlex.split(small.command)[1:], "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["total_ms"] == pytest.approx(
-        small.total_ms, abs=1e-6
-    )
+    total = json.loads(capsys.readouterr().out)["total_ms"]
+    assert total == pytest.approx(small.total_ms, abs=1e-6)
     assert load_model(output).tensor("image").shape == (1, 8, 8, 3)
     plain = npuscope.estimate(output, **{k: fixed[k] for k in ("optimization", "epoch_controller")})
     assert plain.total_ms > 0

@@ -41,9 +41,11 @@ def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
             fall_back(context, op, trail)
         else:
             _lowering(op.kind)(context, op)
-    products = sum(_is_bare_product(graph, op) for op in graph.ops)
-    if products:
-        graph.notes.append(_BARE_PRODUCTS.format(products, "" if products == 1 else "s"))
+    products = [op for op in graph.ops if _is_bare_product(graph, op)]
+    held = sum(graph.tensor(op.inputs[1]).elements for op in products)
+    if held > _MANY_WEIGHTS * sum(t.elements for t in graph.tensors.values() if t.is_constant):
+        count = len(products)
+        graph.notes.append(_BARE_PRODUCTS.format(count, "" if count == 1 else "s"))
     context.result.inputs = [context.value(name) for name in graph.inputs]
     context.result.outputs = [_output(context, name) for name in graph.outputs]
     return context.result
@@ -51,6 +53,7 @@ def lower_graph(graph: Graph, machine: Machine, optimization: int) -> Lowered:
 
 # A speech enhancer of eight of them, two GRUs among them: 22.94 ms at 4.0.1 instead of about 8, 44
 # epochs instead of 25, and 1.5 MB of activations for vectors of 1,200 values [board].
+_MANY_WEIGHTS = 0.25  # of the network: the head of a classifier is not concerned
 _BARE_PRODUCTS = (
     "{} MatMul{} with constant weights and no bias of its own: the one network of such layers that "
     "a board ran took three times as long as predicted here, half of it on the CPU; a Gemm with a "
