@@ -106,7 +106,7 @@ def test_the_model_is_given(folder: Path, model: Path) -> None:
     assert found.profile.total_ms == npuscope.estimate(model, overrides=FEWER).total_ms
     assert "recompiled from net.tflite: the compiler reads units.ARITH" in found.profile.notes
     explained = npuscope.explain(folder, model=model, overrides=FEWER)
-    assert explained.profile.notes == found.profile.notes
+    assert set(found.profile.notes) <= set(explained.profile.notes)
 
 
 def test_the_model_is_found_beside(folder: Path, model: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_vendor_program_is_compared_by_our_compiler(model: Path, tmp_path: Pat
     assert found.vendor is not None
     assert found.vendor.total_ms == npuscope.estimate(model, generation="2.2").total_ms
     assert found.baseline.total_ms == found.vendor.total_ms  # it was ours in truth
-    assert found.profile.notes[0] == (
+    assert found.profile.notes[-1] == (
         "recompiled by npuscope's compiler, not the vendor's, from net.tflite: "
         "the compiler reads units.ARITH"
     )
