@@ -64,7 +64,7 @@ declare(
     fixes=(fixes.CUT_TAIL, fixes.REPLACE_BLOCK),
 )
 def unknown_op(graph: Graph, op: Op, machine: Machine) -> Refusal | None:
-    """npuscope does not know the op, or this form of it: it runs on the CPU, at an unknown cost."""
+    """The op, or this form of it, is unknown: it runs on the CPU, at an unknown cost."""
     return refusal("$op", op=named_form(op.attrs_as(UnknownAttrs)))
 
 

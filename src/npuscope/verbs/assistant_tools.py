@@ -30,7 +30,7 @@ READS: Mapping[str, str] = {
     "inspect": "compare",
     "estimate": f"model sensitivity {_SETUP}",
     "explain": f"model {_SETUP}",
-    "lint": _SETUP,
+    "lint": "machine generation overrides input_data_type output_data_type shapes as_int8",
     "compare": f"as_built machines noise {_SETUP}",
     "gate": f"most least baseline tolerance {_SETUP}",
     "validate": f"model inputs seeds float_model {_SAMPLES} {_SETUP}",
