@@ -13,6 +13,7 @@ from files.tflite.test_reader import two_axes_open
 from models import OnnxWriter, mobilenet_like, save, to_onnx, to_tflite
 from npuscope.cli.main import main
 from npuscope.graph.model import DType
+from npuscope.verbs.estimate import screen
 from texts.networks import NETWORKS
 
 Capture = pytest.CaptureFixture[str]
@@ -96,10 +97,10 @@ def test_a_line_says_what_another_generation_does() -> None:
     x = net.input((1, 16, 16, 8))
     net.concat((net.conv(x, 8), net.conv(x, 24)))
     graph = net.graph()
-    (note,) = (n for n in npuscope.estimate(graph).notes if "ST Edge AI" in n)
+    (note,) = (n for n in screen(graph).profile.notes if "ST Edge AI" in n)
     assert note.startswith("with ST Edge AI 2.2: 1 epoch off the NPU instead of none, ")
     assert note.endswith(" ms")
-    notes = [n for n in npuscope.estimate(graph, generation="2.1").notes if "ST Edge AI" in n]
+    notes = [n for n in screen(graph, generation="2.1").profile.notes if "ST Edge AI" in n]
     assert notes and all(": no epoch off the NPU instead of 1, " in n for n in notes)
     assert not any("ST Edge AI 2.2" in n for n in notes)
 

@@ -107,7 +107,7 @@ def screen(
             if value:
                 raise UsageError("takes one SOURCE", where=f"--{name}")
         return of_models((source, *others), options)
-    profile, findings = _timed(source, model, html, json is not None, options)
+    profile, findings = _timed(source, model, html, json is not None, options, generations=True)
     family = family_for(source, options)
     own = family.screen(profile)
     if own is not None:
@@ -132,6 +132,7 @@ def _timed(
     html: str | Path | None,
     with_findings: bool,
     options: Options,
+    generations: bool = False,
 ) -> tuple[Profile, tuple[Finding, ...]]:
     """Findings take time of their own: they are looked for where somebody will see them."""
     family = family_for(source, options)
@@ -139,7 +140,7 @@ def _timed(
         raise family.lacks("estimate --model")
     request = {**options, "compiled_from": model or options.get("compiled_from")}
     if not with_findings and not html:
-        return family.estimate(source, request), ()
+        return family.estimate(source, {**request, "generations": generations}), ()
     from npuscope.report.result_files import write_explained
 
     explanation = family.explain(source, {**request, "model": model, "trials": bool(html)})

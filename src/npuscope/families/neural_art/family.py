@@ -98,6 +98,7 @@ class NeuralArt(Family):
         return Compilation(build.program, files, notes, build.graph)
 
     def estimate(self, source: Source, options: Options) -> Profile:
+        """With `generations`, which compiles again, a note says where others answer otherwise."""
         from npuscope.building import other_generations
 
         run = kept(source, options)
@@ -105,6 +106,8 @@ class NeuralArt(Family):
             return run
         network = self.compile(source, options)
         run = self.time(network)
+        if not options.get("generations"):
+            return run
         others = other_generations(network, run, self.understood(options, BUILDING))  # type: ignore[arg-type]
         return replace(run, notes=(*others, *run.notes))
 
